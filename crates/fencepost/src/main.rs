@@ -1,0 +1,2 @@
+//! Placeholder page.
+fn main() {}

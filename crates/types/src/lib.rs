@@ -1,0 +1,29 @@
+//! Kafka's vocabulary as types: ids, offsets, epochs, sequences, times, error codes, limits, and the primitives of
+//! its encoding. Every other crate speaks in these; this crate imports none of ours.
+//!
+//! Invariants
+//! - T1: ids, offsets, epochs and sequences are newtypes; mixing two is a compile error.
+//! - T2: a [`Sequence`] is never negative once it counts records; after `i32::MAX` comes 0.
+//! - T3: no clock and no randomness live here. Time arrives as [`Now`].
+//! - T4: [`wire::Reader`] never allocates from an announced length before the bytes are there, and never panics.
+
+#![no_std]
+
+extern crate alloc;
+
+mod error_code;
+mod hash;
+mod ids;
+pub mod limits;
+mod time;
+mod uuid;
+pub mod wire;
+
+pub use error_code::ErrorCode;
+pub use hash::{java_string_hash, partition_for};
+pub use ids::{
+    BrokerId, CoordinatorEpoch, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence,
+    TopicName, TopicPartition, TransactionResult, TransactionVersion,
+};
+pub use time::{Deadline, Millis, Nanos, Now};
+pub use uuid::Uuid;
