@@ -2,6 +2,10 @@
 
 /// Strings on the wire: the most bytes (Java reads lengths as i16). Longer ones are malformed.
 pub const STRING_BYTES_MAX: usize = 32_767;
+/// The elements of a message's arrays may take this much memory whatever the message's size …
+pub const DECODED_ELEMENT_BYTES_FREE: usize = 1024 * 1024;
+/// … and this many times its bytes on the wire besides. Messages of real clients stay far below it.
+pub const DECODED_ELEMENT_RATIO_MAX: usize = 5;
 /// The deepest nesting of structs in any message; the generator refuses a schema that goes deeper.
 pub const NESTING_DEPTH_MAX: usize = 8;
 /// Record count and offset span of a batch fit an i32; batches keep at most five in a producer's window.

@@ -9,10 +9,10 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use crate::Uuid;
-use crate::limits::STRING_BYTES_MAX;
+use crate::limits::{DECODED_ELEMENT_BYTES_FREE, DECODED_ELEMENT_RATIO_MAX, STRING_BYTES_MAX};
 
 /// Why bytes could not be read as the message asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +27,8 @@ pub enum DecodeError {
     StringTooLong,
     /// A tagged field did not use exactly the bytes its size announced.
     TaggedFieldSize,
+    /// The elements of its arrays would take far more memory than the bytes they come from.
+    TooManyElements,
     /// The message has no such version.
     UnsupportedVersion,
 }
@@ -39,6 +41,7 @@ impl core::fmt::Display for DecodeError {
             Self::VarintTooLong => "a variable-length number is too long",
             Self::StringTooLong => "a string is longer than 32767 bytes",
             Self::TaggedFieldSize => "a tagged field has another size than announced",
+            Self::TooManyElements => "the arrays would take far more memory than their bytes",
             Self::UnsupportedVersion => "the message has no such version",
         })
     }
@@ -53,12 +56,16 @@ pub type Decoded<T> = Result<T, DecodeError>;
 #[derive(Clone, Debug)]
 pub struct Reader {
     bytes: Bytes,
+    /// Memory that the elements of arrays may still take: an element may be far larger in memory than on the wire.
+    element_bytes_left: usize,
 }
 
 impl Reader {
     /// Starts at the first byte.
     pub fn new(bytes: Bytes) -> Self {
-        Self { bytes }
+        let element_bytes_left =
+            bytes.len().saturating_mul(DECODED_ELEMENT_RATIO_MAX).saturating_add(DECODED_ELEMENT_BYTES_FREE);
+        Self { bytes, element_bytes_left }
     }
 
     /// Bytes not read yet.
@@ -81,7 +88,7 @@ impl Reader {
 
     fn array<const N: usize>(&mut self) -> Decoded<[u8; N]> {
         let array = *self.bytes.first_chunk::<N>().ok_or(DecodeError::Truncated)?;
-        let _ = self.bytes.split_to(N);
+        self.bytes.advance(N);
         Ok(array)
     }
 
@@ -209,6 +216,40 @@ impl Reader {
         }
     }
 
+    /// An array whose elements take at least `element_bytes_min` bytes each; `None` is null. Memory is reserved once,
+    /// for elements that the bytes left can hold, within what all arrays of the message may take together.
+    pub fn elements<T>(
+        &mut self,
+        compact: bool,
+        element_bytes_min: usize,
+        version: i16,
+        read: fn(&mut Reader, i16) -> Decoded<T>,
+    ) -> Decoded<Option<Vec<T>>> {
+        let Some(count) = self.array_count(compact, element_bytes_min)? else { return Ok(None) };
+        let bytes = count.saturating_mul(size_of::<T>());
+        self.element_bytes_left =
+            self.element_bytes_left.checked_sub(bytes).ok_or(DecodeError::TooManyElements)?;
+        let mut elements = Vec::with_capacity(count);
+        for _ in 0..count {
+            elements.push(read(self, version)?);
+        }
+        Ok(Some(elements))
+    }
+
+    /// An array of strings that are not null; `None` is null.
+    pub fn strings(&mut self, compact: bool) -> Decoded<Option<Vec<String>>> {
+        if compact {
+            self.elements(true, 1, 0, |r, _| r.string(true))
+        } else {
+            self.elements(false, 2, 0, |r, _| r.string(false))
+        }
+    }
+
+    /// Passes over a tagged section.
+    pub fn skip_tagged_fields(&mut self) -> Decoded<()> {
+        self.tagged_fields(|_, _| Ok(false))
+    }
+
     /// Walks a tagged section: `field` reads the tags it knows and returns whether it did; the rest is skipped.
     pub fn tagged_fields(&mut self, mut field: impl FnMut(u32, &mut Reader) -> Decoded<bool>) -> Decoded<()> {
         let count = self.uvarint()?;
@@ -216,10 +257,11 @@ impl Reader {
         for _ in 0..count {
             let tag = self.uvarint()?;
             let size = self.uvarint()? as usize;
-            let mut inside = Reader::new(self.take(size)?);
+            let mut inside = Reader { bytes: self.take(size)?, element_bytes_left: self.element_bytes_left };
             if field(tag, &mut inside)? && inside.remaining() != 0 {
                 return Err(DecodeError::TaggedFieldSize);
             }
+            self.element_bytes_left = inside.element_bytes_left;
         }
         Ok(())
     }
@@ -472,6 +514,21 @@ mod tests {
     fn a_huge_count_is_refused() {
         let huge = Bytes::from_static(&[0x7f, 0xff, 0xff, 0xff, 0, 0]);
         assert_eq!(Reader::new(huge).array_count(false, 1), Err(DecodeError::Truncated));
+    }
+
+    /// Elements that are large in memory and small on the wire are refused before they add up.
+    #[test]
+    fn elements_have_a_budget() {
+        let count = 2 * DECODED_ELEMENT_BYTES_FREE / size_of::<String>();
+        let mut w = Writer::new();
+        w.array_count(Some(count), true);
+        w.slice(&alloc::vec![1u8; count]);
+        assert_eq!(reader(w).strings(true), Err(DecodeError::TooManyElements));
+        let mut w = Writer::new();
+        w.array_count(Some(2), true);
+        w.string("a", true);
+        w.string("b", true);
+        assert_eq!(reader(w).strings(true), Ok(Some(alloc::vec!["a".into(), "b".into()])));
     }
 
     /// Null and empty differ: in compact form 0 and 1, in the other −1 and 0 (wire-apis §2).
