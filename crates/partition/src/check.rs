@@ -1,0 +1,36 @@
+//! The invariants, asserted.
+
+use fencepost_types::limits::PRODUCER_BATCHES_CACHED_MAX;
+
+use crate::producer_states::ProducerStates;
+
+impl ProducerStates {
+    /// Panics if one of the invariants P1 to P5 of this crate's page is broken.
+    pub fn check(&self) {
+        let open =
+            self.producers.iter().filter(|(_, entry)| entry.current_txn_first_offset.is_some()).count();
+        assert_eq!(open, self.ongoing.len(), "P1: `ongoing` names as many transactions as the table");
+        for (first_offset, producer_id) in &self.ongoing {
+            let entry = self.producers.get(producer_id).expect("P1: an open transaction has a producer");
+            assert_eq!(entry.current_txn_first_offset, Some(*first_offset), "P1: producer {producer_id}");
+            assert!(*first_offset < self.map_end_offset, "P3: open from {first_offset}");
+            assert!(!self.unreplicated.contains_key(&(*first_offset, *producer_id)), "P4: {first_offset}");
+        }
+        for (producer_id, entry) in &self.producers {
+            assert!(producer_id.0 >= 0, "P1: a producer without an id");
+            assert!(entry.batches.len() <= PRODUCER_BATCHES_CACHED_MAX, "P2: producer {producer_id}");
+            for batch in &entry.batches {
+                assert!(batch.offset_delta >= 0, "P2: producer {producer_id}, {batch:?}");
+                assert!(batch.last_offset < self.map_end_offset, "P3: producer {producer_id}, {batch:?}");
+            }
+        }
+        for ((first_offset, producer_id), marker_offset) in &self.unreplicated {
+            assert!(first_offset < marker_offset, "P4: producer {producer_id} ended before it began");
+            assert!(*marker_offset < self.map_end_offset, "P3: marker at {marker_offset}");
+        }
+        for (producer_id, entry) in &self.verifications {
+            assert!(entry.guard.0 <= self.next_guard, "P5: producer {producer_id}, {entry:?}");
+            assert!(entry.lowest_sequence.is_none_or(|sequence| sequence.0 >= 0), "P5: {entry:?}");
+        }
+    }
+}
