@@ -1,0 +1,51 @@
+//! What a group has to know of topics.
+
+use alloc::collections::BTreeMap;
+
+use fencepost_types::{TopicName, Uuid};
+
+/// The topics there are, as the metadata said at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Topics {
+    version: i64,
+    by_name: BTreeMap<TopicName, TopicFacts>,
+    by_id: BTreeMap<Uuid, TopicName>,
+}
+
+/// One topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TopicFacts {
+    /// Its id.
+    pub id: Uuid,
+    /// How many partitions it has.
+    pub partition_count: i32,
+}
+
+impl Topics {
+    /// The topics as of `version`: any number that differs when the topics do, such as the metadata offset.
+    pub fn new(version: i64, topics: impl IntoIterator<Item = (TopicName, TopicFacts)>) -> Self {
+        let by_name: BTreeMap<TopicName, TopicFacts> = topics.into_iter().collect();
+        let by_id = by_name.iter().map(|(name, facts)| (facts.id, name.clone())).collect();
+        Self { version, by_name, by_id }
+    }
+
+    /// Tells two views apart.
+    pub fn version(&self) -> i64 {
+        self.version
+    }
+
+    /// The topic called `name`.
+    pub fn get(&self, name: &str) -> Option<TopicFacts> {
+        self.by_name.get(name).copied()
+    }
+
+    /// The name of the topic with this id.
+    pub fn name(&self, id: Uuid) -> Option<&TopicName> {
+        self.by_id.get(&id)
+    }
+
+    /// All topics, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&TopicName, &TopicFacts)> {
+        self.by_name.iter()
+    }
+}
