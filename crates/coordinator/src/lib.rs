@@ -123,9 +123,7 @@ impl<R, S, P> Decision<R, S, P> {
 
     /// Writes `records` as one ordinary batch, then answers `token`.
     pub fn write(records: Vec<R>, token: Token, reply: P) -> Self {
-        let mut replies = Vec::with_capacity(1);
-        replies.push((token, reply));
-        Self { records, transactional: None, soft: Vec::new(), replies }
+        Self { records, transactional: None, soft: Vec::new(), replies: alloc::vec![(token, reply)] }
     }
 
     /// Writes nothing; answers `token` once what is outstanding is durable.
