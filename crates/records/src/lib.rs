@@ -38,6 +38,7 @@ mod builder;
 pub mod compression;
 pub mod control;
 mod header;
+pub mod persisted;
 mod record;
 pub mod validate;
 mod varint;
