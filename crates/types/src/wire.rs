@@ -174,9 +174,10 @@ impl Reader {
         Err(DecodeError::VarintTooLong)
     }
 
-    /// The length of a compact field; `None` is null.
+    /// The length of a compact field; `None` is null. Kafka takes the varint as a signed number, and null for
+    /// every length below zero.
     fn compact_length(&mut self) -> Decoded<Option<usize>> {
-        Ok((self.uvarint()?).checked_sub(1).map(|length| length as usize))
+        Ok(usize::try_from((self.uvarint()? as i32).wrapping_sub(1)).ok())
     }
 
     /// A string: `compact` has a varint length, the other an i16; `None` is null.
@@ -252,8 +253,9 @@ impl Reader {
 
     /// Walks a tagged section: `field` reads the tags it knows and returns whether it did; the rest is skipped.
     pub fn tagged_fields(&mut self, mut field: impl FnMut(u32, &mut Reader) -> Decoded<bool>) -> Decoded<()> {
-        let count = self.uvarint()?;
-        // Each field takes at least two bytes, so the loop ends by the end of the bytes.
+        // A signed number to Kafka: below zero there are none. Each field takes at least two bytes, so the loop ends
+        // by the end of the bytes.
+        let count = self.uvarint()? as i32;
         for _ in 0..count {
             let tag = self.uvarint()?;
             let size = self.uvarint()? as usize;
@@ -514,6 +516,19 @@ mod tests {
     fn a_huge_count_is_refused() {
         let huge = Bytes::from_static(&[0x7f, 0xff, 0xff, 0xff, 0, 0]);
         assert_eq!(Reader::new(huge).array_count(false, 1), Err(DecodeError::Truncated));
+    }
+
+    /// Lengths are signed: below zero is null in either form, and the largest varint is −1 (wire-apis §2, as
+    /// Kafka answers compact lengths of 2^32 − 1).
+    #[test]
+    fn lengths_below_zero_are_null() {
+        let max = Bytes::from_static(&[0xff, 0xff, 0xff, 0xff, 0x0f]);
+        assert_eq!(Reader::new(max.clone()).nullable_string(true), Ok(None));
+        assert_eq!(Reader::new(max.clone()).array_count(true, 1), Ok(None));
+        assert_eq!(Reader::new(max).skip_tagged_fields(), Ok(()));
+        assert_eq!(Reader::new(Bytes::from_static(&[0x80, 0])).nullable_string(false), Ok(None));
+        let huge = Bytes::from_static(&[0x80, 0x80, 0x80, 0x80, 0x08]);
+        assert_eq!(Reader::new(huge).nullable_bytes(true), Err(DecodeError::Truncated));
     }
 
     /// Elements that are large in memory and small on the wire are refused before they add up.
