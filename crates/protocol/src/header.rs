@@ -30,9 +30,13 @@ impl ApiKey {
         version >= self.flexible_from()
     }
 
-    /// The version of the header in front of a request of `version`.
+    /// The version of the header in front of a request of `version`. A version of ApiVersions that is not known yet
+    /// has the flexible one, also a negative version: only behind a good header of that kind is it answered.
+    ///
+    /// Source: KIP-511, wire-apis §2.
     pub const fn request_header_version(self, version: i16) -> i16 {
-        if self.is_flexible(version) { 2 } else { 1 }
+        let unknown = version < 0 && matches!(self, Self::ApiVersions);
+        if self.is_flexible(version) || unknown { 2 } else { 1 }
     }
 
     /// The version of the header in front of a response of `version`. That of ApiVersions is always 0: the client
