@@ -168,3 +168,6 @@ impl ProducerStates {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

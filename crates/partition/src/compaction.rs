@@ -42,3 +42,6 @@ impl ProducerStates {
         self.producers().map(last).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

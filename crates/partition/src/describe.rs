@@ -36,3 +36,6 @@ impl ProducerStates {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

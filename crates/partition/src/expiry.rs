@@ -41,3 +41,6 @@ impl ProducerEntry {
         self.current_txn_first_offset.is_none() && now.since(heard_at) >= expiration_ms
     }
 }
+
+#[cfg(test)]
+mod tests;

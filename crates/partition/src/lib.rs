@@ -49,6 +49,8 @@ mod sequence;
 mod snapshot;
 mod stable_offset;
 mod stage;
+#[cfg(test)]
+mod testing;
 mod verification;
 
 pub use aborted_txn::{

@@ -116,3 +116,6 @@ impl ProducerStates {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -150,3 +150,6 @@ impl ProducerStates {
         self.producer(producer_id).is_some_and(|entry| entry.has_open_transaction_at(epoch))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -73,3 +73,6 @@ pub(crate) fn is_before(a: Sequence, b: Sequence) -> bool {
 fn distance(from: Sequence, to: Sequence) -> i32 {
     to.0.wrapping_sub(from.0) & i32::MAX
 }
+
+#[cfg(test)]
+mod tests;

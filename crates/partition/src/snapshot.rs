@@ -232,3 +232,6 @@ impl ProducerStates {
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     *bytes[at..].first_chunk().expect("the caller has checked the length")
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,3 +86,6 @@ impl ProducerStates {
             .is_some_and(|open| open.last_timestamp.0 > 0 && now.since(open.last_timestamp) > late_after_ms)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -212,3 +212,6 @@ fn check_content(facts: &BatchFacts) -> Result<(), ProduceRefusal> {
         true | false => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

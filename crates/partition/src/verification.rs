@@ -113,3 +113,6 @@ impl ProducerStates {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
