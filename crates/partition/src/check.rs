@@ -1,4 +1,4 @@
-//! The invariants, asserted.
+//! The invariants, asserted, and the views in which live and replayed state are compared (P8).
 
 use fencepost_types::limits::PRODUCER_BATCHES_CACHED_MAX;
 
@@ -32,5 +32,27 @@ impl ProducerStates {
             assert!(entry.guard.0 <= self.next_guard, "P5: producer {producer_id}, {entry:?}");
             assert!(entry.lowest_sequence.is_none_or(|sequence| sequence.0 >= 0), "P5: {entry:?}");
         }
+    }
+
+    /// What the log alone says: without verification entries and times of appends. Equal for live state and for a
+    /// replay of the whole log under the same high watermark, as long as nobody has expired.
+    pub fn logged(&self) -> Self {
+        let mut logged = Self { next_guard: 0, ..self.clone() };
+        logged.verifications.clear();
+        logged.producers.values_mut().for_each(|entry| entry.appended_at = None);
+        logged
+    }
+
+    /// What a restart from a snapshot restores of [`ProducerStates::logged`]: one batch of each window, and no
+    /// transactions that wait for replication.
+    pub fn restorable(&self) -> Self {
+        let mut restorable = self.logged();
+        restorable.unreplicated.clear();
+        for entry in restorable.producers.values_mut() {
+            entry.batches.drain(..entry.batches.len().saturating_sub(1));
+            // The file has one timestamp for the producer and its batch.
+            entry.batches.iter_mut().for_each(|batch| batch.timestamp = entry.last_timestamp);
+        }
+        restorable
     }
 }

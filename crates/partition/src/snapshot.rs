@@ -202,6 +202,10 @@ impl ProducerStates {
     /// verification entries, see [`ProducerStates::clear`]), and the log is to be replayed from `offset` on. Producers
     /// that are expired by their timestamps are left out. On an error nothing has changed.
     ///
+    /// A snapshot does not say which completed transactions wait for replication. One at or below the high watermark
+    /// needs not: what completes above it is replayed. From one above, the last stable offset may come out higher than it
+    /// was, until the high watermark has passed the snapshot.
+    ///
     /// Source: Kafka ProducerStateManager.loadFromSnapshot, readSnapshot.
     pub fn load_snapshot(
         &mut self,

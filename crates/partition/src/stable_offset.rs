@@ -65,9 +65,9 @@ impl ProducerStates {
     ///
     /// Source: Kafka ProducerStateManager.lastStableOffset.
     pub fn last_stable_offset_for(&self, completed: &CompletedTxn) -> Offset {
-        let other = self.ongoing.iter().find(|(_, producer_id)| *producer_id != completed.producer_id);
         let after_marker = Offset(completed.last_offset.0.saturating_add(1));
-        other.map_or(after_marker, |(first_offset, _)| *first_offset)
+        // The completed transaction has left `ongoing`, and its producer has no other (P1).
+        self.ongoing.first().map_or(after_marker, |(first_offset, _)| *first_offset)
     }
 
     /// The open transaction that begins first.

@@ -62,6 +62,24 @@ fn fences_and_open_transactions_survive_a_restart() {
     assert_eq!(completed.first_offset, Offset(0));
 }
 
+/// A snapshot at or below the high watermark restores the last stable offset exactly; one above it has forgotten what
+/// waited for replication (producer-state §11).
+#[test]
+fn transactions_that_wait_for_replication_are_not_in_a_snapshot() {
+    let mut replica = Replica::new();
+    replica.produce(txn(1, 0, 0, 2)).unwrap();
+    replica.replicate();
+    let at_high_watermark = replica.states.encode_snapshot();
+    replica.mark(abort(1, 0, 0), Some(1)).unwrap();
+    assert_eq!(replica.last_stable_offset(), 0);
+    let above = replica.states.encode_snapshot();
+    replica.states.load_snapshot(&above, Offset(3), START, 1000).unwrap();
+    assert_eq!(replica.last_stable_offset(), 2);
+    replica.states.load_snapshot(&at_high_watermark, Offset(2), START, 1000).unwrap();
+    replica.states.replay(None, &replica.log[1]);
+    assert_eq!(replica.last_stable_offset(), 0);
+}
+
 /// Expired producers are left out at loading, those with an open transaction are not.
 #[test]
 fn expired_producers_are_not_loaded() {
