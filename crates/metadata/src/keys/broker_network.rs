@@ -1,0 +1,63 @@
+//! Keys of the broker for listeners, connections, requests and fetches.
+
+use super::Kind::{Int, List, Long, String};
+use super::Rule::{Any, AtLeast};
+use super::Update::{ClusterWide, PerBroker, ReadOnly};
+use super::{Key, key};
+
+/// The keys, in order of name.
+#[rustfmt::skip]
+pub(super) const KEYS: &[Key] = &[
+    key("advertised.listeners", List, None, Any, ReadOnly,
+        "Addresses that clients are told to connect to; the listeners themselves when not set.").used(),
+    key("background.threads", Int, Some("10"), AtLeast(1), ClusterWide,
+        "Threads for background work."),
+    key("connections.max.idle.ms", Long, Some("600000"), Any, ReadOnly,
+        "A connection without traffic for this long is closed.").used(),
+    key("early.start.listeners", List, None, Any, ReadOnly,
+        "Listeners that open before the broker is ready."),
+    key("fetch.max.bytes", Int, Some("57671680"), AtLeast(1024), ReadOnly,
+        "Most record bytes in one answer to a Fetch.").used(),
+    key("fetch.purgatory.purge.interval.requests", Int, Some("1000"), Any, ReadOnly,
+        "Finished Fetch requests collected before they are purged."),
+    key("inter.broker.listener.name", String, None, Any, ReadOnly,
+        "Name of the listener that brokers use among themselves.").used(),
+    key("listener.security.protocol.map", String, Some("SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"), Any, PerBroker,
+        "Which security protocol each listener name speaks.").used(),
+    key("listeners", List, Some("PLAINTEXT://127.0.0.1:9092"), Any, PerBroker,
+        "Addresses to listen on, as NAME://host:port.").used().differs(Some("PLAINTEXT://:9092")),
+    key("max.connection.creation.rate", Int, Some("2147483647"), AtLeast(0), ClusterWide,
+        "Most new connections a second."),
+    key("max.connections", Int, Some("2147483647"), AtLeast(0), ClusterWide,
+        "Most connections at once.").used(),
+    key("max.connections.per.ip", Int, Some("2147483647"), AtLeast(0), ClusterWide,
+        "Most connections from one address.").used(),
+    key("max.connections.per.ip.overrides", String, Some(""), Any, ClusterWide,
+        "Other connection limits for named addresses."),
+    key("max.incremental.fetch.session.cache.slots", Int, Some("1000"), AtLeast(0), ReadOnly,
+        "Most fetch sessions kept at once.").used(),
+    key("max.request.partition.size.limit", Int, Some("2000"), AtLeast(1), ReadOnly,
+        "Most partitions in one answer to DescribeTopicPartitions.").used(),
+    key("num.io.threads", Int, Some("8"), AtLeast(1), ClusterWide,
+        "Threads that serve requests."),
+    key("num.network.threads", Int, Some("3"), AtLeast(1), ClusterWide,
+        "Threads that move bytes for each listener."),
+    key("queued.max.request.bytes", Long, Some("-1"), Any, ReadOnly,
+        "Most bytes of requests that wait; -1 has no limit."),
+    key("queued.max.requests", Int, Some("500"), AtLeast(1), ReadOnly,
+        "Most requests that wait."),
+    key("request.timeout.ms", Int, Some("30000"), Any, ReadOnly,
+        "How long the broker waits for an answer to its own requests.").used(),
+    key("socket.connection.setup.timeout.max.ms", Long, Some("30000"), Any, ReadOnly,
+        "Longest an outgoing connection may take to open."),
+    key("socket.connection.setup.timeout.ms", Long, Some("10000"), Any, ReadOnly,
+        "How long the first attempt at an outgoing connection may take."),
+    key("socket.listen.backlog.size", Int, Some("50"), AtLeast(1), ReadOnly,
+        "Connections that may wait to be accepted.").used(),
+    key("socket.receive.buffer.bytes", Int, Some("102400"), Any, ReadOnly,
+        "Receive buffer of each connection; -1 is the system's choice.").used(),
+    key("socket.request.max.bytes", Int, Some("104857600"), AtLeast(1), ReadOnly,
+        "Largest request that is taken in.").used(),
+    key("socket.send.buffer.bytes", Int, Some("102400"), Any, ReadOnly,
+        "Send buffer of each connection; -1 is the system's choice.").used(),
+];

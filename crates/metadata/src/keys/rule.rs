@@ -1,0 +1,111 @@
+//! Which values a key takes.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use super::{InvalidValue, Value};
+
+/// Which values a key takes, beside being of its type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// Any.
+    Any,
+    /// A number not below this one.
+    AtLeast(i64),
+    /// A number in this range, both ends included.
+    Between(i64, i64),
+    /// A number in this range, both ends included, or −1.
+    BetweenOrMinusOne(i64, i64),
+    /// A fraction in this range, both ends included.
+    RealBetween(f64, f64),
+    /// One of these texts.
+    OneOf(&'static [&'static str]),
+    /// One of these texts, in any case.
+    OneOfIgnoringCase(&'static [&'static str]),
+    /// A list of nothing but these texts.
+    EachOf(&'static [&'static str]),
+    /// A text that is not empty.
+    NonEmpty,
+    /// Pairs of partition and broker as `0:1`, or a lone `*`.
+    ThrottledReplicas,
+    /// `latest`, `earliest` or `by_duration:` with an ISO 8601 duration.
+    OffsetReset,
+}
+
+impl Rule {
+    /// Checks a value of the right type.
+    pub fn check(self, value: &Value) -> Result<(), InvalidValue> {
+        if self.accepts(value) { Ok(()) } else { Err(InvalidValue(format!("must be {}", self.describe()))) }
+    }
+
+    fn accepts(self, value: &Value) -> bool {
+        match (self, value) {
+            (Self::Any, _) => true,
+            (Self::AtLeast(least), Value::Number(n)) => *n >= least,
+            (Self::Between(least, most), Value::Number(n)) => (least..=most).contains(n),
+            (Self::BetweenOrMinusOne(least, most), Value::Number(n)) => {
+                *n == -1 || (least..=most).contains(n)
+            }
+            (Self::RealBetween(least, most), Value::Real(n)) => (least..=most).contains(n),
+            (Self::OneOf(texts), Value::Text(text)) => texts.contains(&text.as_str()),
+            (Self::OneOfIgnoringCase(texts), Value::Text(text)) => {
+                texts.iter().any(|known| known.eq_ignore_ascii_case(text))
+            }
+            (Self::EachOf(texts), Value::List(items)) => {
+                items.iter().all(|item| texts.contains(&item.as_str()))
+            }
+            (Self::NonEmpty, Value::Text(text)) => !text.is_empty(),
+            (Self::ThrottledReplicas, Value::List(items)) => {
+                matches!(items.as_slice(), [all] if all == "*") || items.iter().all(|item| is_replica(item))
+            }
+            (Self::OffsetReset, Value::Text(text)) => is_offset_reset(text),
+            (
+                Self::AtLeast(_)
+                | Self::Between(..)
+                | Self::BetweenOrMinusOne(..)
+                | Self::RealBetween(..)
+                | Self::OneOf(_)
+                | Self::OneOfIgnoringCase(_)
+                | Self::EachOf(_)
+                | Self::NonEmpty
+                | Self::ThrottledReplicas
+                | Self::OffsetReset,
+                _,
+            ) => unreachable!("the table gives {self:?} to a key of another type"),
+        }
+    }
+
+    /// What a value must be, for messages and documentation; empty for any.
+    pub fn describe(self) -> String {
+        match self {
+            Self::Any => String::new(),
+            Self::AtLeast(least) => format!("at least {least}"),
+            Self::Between(least, most) => format!("between {least} and {most}"),
+            Self::BetweenOrMinusOne(least, most) => format!("between {least} and {most}, or -1"),
+            Self::RealBetween(least, most) => format!("between {least} and {most}"),
+            Self::OneOf(texts) | Self::OneOfIgnoringCase(texts) => format!("one of {}", texts.join(", ")),
+            Self::EachOf(texts) => format!("a list of {}", texts.join(", ")),
+            Self::NonEmpty => "not empty".to_string(),
+            Self::ThrottledReplicas => "a list of partition:broker pairs, or *".to_string(),
+            Self::OffsetReset => "latest, earliest or by_duration:PnDTnHnMn.nS".to_string(),
+        }
+    }
+}
+
+fn is_replica(item: &str) -> bool {
+    item.split_once(':').is_some_and(|(partition, broker)| {
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        is_number(partition) && is_number(broker)
+    })
+}
+
+/// Whether the text is one of the three forms; the duration's value is judged by its letters and digits alone.
+fn is_offset_reset(text: &str) -> bool {
+    let Some(duration) = text.strip_prefix("by_duration:") else {
+        return text == "latest" || text == "earliest";
+    };
+    let Some(parts) = duration.strip_prefix('P') else { return false };
+    parts.bytes().any(|b| b.is_ascii_digit())
+        && parts.bytes().last().is_some_and(|b| b"DHMS".contains(&b))
+        && parts.bytes().all(|b| b.is_ascii_digit() || b"DTHMS.".contains(&b))
+}

@@ -1,0 +1,96 @@
+//! Values of configuration keys, typed, and the text that DescribeConfigs shows for them.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::Kind;
+
+/// A value of the type its key asks for.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of [`Kind::Boolean`].
+    Boolean(bool),
+    /// Of [`Kind::Int`], [`Kind::Short`] and [`Kind::Long`].
+    Number(i64),
+    /// Of [`Kind::Double`].
+    Real(f64),
+    /// Of [`Kind::List`].
+    List(Vec<String>),
+    /// Of [`Kind::String`], [`Kind::Class`] and [`Kind::Password`].
+    Text(String),
+}
+
+/// What a key's value should have been.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct InvalidValue(pub String);
+
+impl core::fmt::Display for InvalidValue {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Value {
+    /// Reads `text` as a value of that kind. Blanks around it do not count, except in secrets.
+    ///
+    /// Source: Kafka ConfigDef.parseType.
+    pub fn parse(kind: Kind, text: &str) -> Result<Self, InvalidValue> {
+        let trimmed = text.trim();
+        let wrong = || InvalidValue(format!("must be of type {}", kind.name()));
+        let number = |least: i64, most: i64| {
+            trimmed
+                .parse::<i64>()
+                .ok()
+                .filter(|n| (least..=most).contains(n))
+                .map(Self::Number)
+                .ok_or_else(wrong)
+        };
+        match kind {
+            Kind::Boolean if trimmed.eq_ignore_ascii_case("true") => Ok(Self::Boolean(true)),
+            Kind::Boolean if trimmed.eq_ignore_ascii_case("false") => Ok(Self::Boolean(false)),
+            Kind::Boolean => Err(wrong()),
+            Kind::Short => number(i16::MIN.into(), i16::MAX.into()),
+            Kind::Int => number(i32::MIN.into(), i32::MAX.into()),
+            Kind::Long => number(i64::MIN, i64::MAX),
+            Kind::Double => trimmed.parse::<f64>().map(Self::Real).map_err(|_| wrong()),
+            Kind::List => Ok(Self::List(split_list(trimmed))),
+            Kind::String | Kind::Class => Ok(Self::Text(trimmed.to_string())),
+            Kind::Password => Ok(Self::Text(text.to_string())),
+        }
+    }
+
+    /// The text that DescribeConfigs shows.
+    ///
+    /// Source: Kafka ConfigDef.convertToString.
+    pub fn to_text(&self) -> String {
+        match self {
+            Self::Boolean(value) => value.to_string(),
+            Self::Number(value) => value.to_string(),
+            Self::Real(value) => real_text(*value),
+            Self::List(values) => values.join(","),
+            Self::Text(value) => value.clone(),
+        }
+    }
+}
+
+/// The items of a list, without the blanks around them; an empty text is an empty list.
+pub(crate) fn split_list(text: &str) -> Vec<String> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    text.split(',').map(|item| item.trim().to_string()).collect()
+}
+
+/// A fraction as Java writes it: always with a point, with an exponent from ten million on and below a thousandth.
+fn real_text(value: f64) -> String {
+    let size = if value < 0.0 { -value } else { value };
+    if size != 0.0 && !(1e-3..1e7).contains(&size) && value.is_finite() {
+        let text = format!("{value:E}");
+        return match text.split_once('E') {
+            Some((digits, exponent)) if !digits.contains('.') => format!("{digits}.0E{exponent}"),
+            _ => text,
+        };
+    }
+    format!("{value:?}")
+}
