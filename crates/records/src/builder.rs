@@ -50,13 +50,12 @@ impl BatchBuilder {
         }
     }
 
-    /// Writes again a batch that exists: base offset, leader epoch, producer, sequence, timestamp type, transactional and
-    /// control bits, delete horizon, last offset and maximum timestamp stay; the records are appended anew.
-    /// This is what compaction does; see [`BatchBuilder::delete_horizon`].
+    /// Writes again a batch that exists, with those of its records that are appended anew: what compaction does. Base
+    /// offset, last offset, leader epoch, producer, sequence, attributes and delete horizon stay. The maximum
+    /// timestamp is that of the records that stay (under append time, and where none stays, the batch's own).
     pub fn rewrite(header: &BatchHeader, compression: Compression) -> Self {
-        let mut builder = Self::new(header.base_offset, header.leader_epoch);
+        let mut builder = Self::new(header.base_offset, header.leader_epoch).compression(compression);
         builder.header = BatchHeader { record_count: 0, ..*header };
-        builder.compression = if header.is_control() { Compression::NONE } else { compression };
         builder.base_timestamp = header.delete_horizon();
         builder
     }
@@ -149,12 +148,13 @@ impl BatchBuilder {
         let base_timestamp = *self.base_timestamp.get_or_insert(timestamp);
         let timestamp_delta = timestamp.0.wrapping_sub(base_timestamp.0);
         self.put_record(offset_delta, timestamp_delta, key, value, headers);
+        if self.header.attributes.timestamp_type() == TimestampType::CreateTime {
+            let so_far = if self.is_empty() { Millis::NONE } else { self.header.max_timestamp };
+            self.header.max_timestamp = timestamp.max(so_far);
+        }
         self.header.record_count += 1;
         self.header.last_offset_delta = self.header.last_offset_delta.max(offset_delta);
         self.next_offset_delta = offset_delta + 1;
-        if self.header.attributes.timestamp_type() == TimestampType::CreateTime {
-            self.header.max_timestamp = self.header.max_timestamp.max(timestamp);
-        }
     }
 
     fn put_record(

@@ -205,4 +205,4 @@ pub fn walk(
 }
 
 #[cfg(all(test, feature = "compression"))]
-mod tests;
+pub(crate) mod tests;

@@ -261,4 +261,4 @@ impl BatchHeader {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
