@@ -126,15 +126,16 @@ pub fn decode_aborted_index(bytes: &[u8], base_offset: Offset) -> Result<Vec<Abo
     Ok(entries)
 }
 
-/// The aborted transactions that a reader of the offsets from `from` (inclusive) to `upper_bound` (exclusive) must know:
-/// `entries` are those of the segment that was read and of all following ones, in order, read only as far as needed.
+/// The aborted transactions that a reader of the offsets from `from` (inclusive) to `upper_bound` (exclusive) must
+/// know: `entries` are those of the segment that was read and of all following ones, in order, read only as far as
+/// needed.
 /// The answer is ordered by first offset.
 ///
 /// A transaction that ends in a later segment stands there, so the walk goes on until an entry says that nothing below
 /// `upper_bound` was open any more; neither its first nor its last offset says that (producer-state trap 27).
 ///
-/// Differs from Kafka: there the answer is in the order of the markers, and a client that walks the list without sorting
-/// it hands out aborted records.
+/// Differs from Kafka: there the answer is in the order of the markers, and a client that walks the list without
+/// sorting it hands out aborted records.
 ///
 /// Source: Kafka TransactionIndex.collectAbortedTxns, LocalLog.collectAbortedTransactions.
 pub fn collect_aborted<E>(

@@ -29,8 +29,8 @@
 //! - P8: live state equals replayed state, except for expired producers and batches 2 to 5 of a window.
 //! - P9: no batch, snapshot or index entry makes this crate panic, and none allocates more than its own size.
 //!
-//! Source: Kafka ProducerStateManager, ProducerAppendInfo, ProducerStateEntry, TransactionIndex, VerificationStateEntry;
-//! KIP-98, KIP-360, KIP-664, KIP-890, KIP-1228. The rules are `spec: producer-state`.
+//! Source: Kafka ProducerStateManager, ProducerAppendInfo, ProducerStateEntry, TransactionIndex,
+//! VerificationStateEntry; KIP-98, KIP-360, KIP-664, KIP-890, KIP-1228. The rules are `spec: producer-state`.
 
 #![no_std]
 

@@ -1,4 +1,5 @@
-//! Kafka's `.snapshot` file: the producer table as it stood below one offset (producer-state §11, storage-formats §7.5).
+//! Kafka's `.snapshot` file: the producer table as it stood below one offset (producer-state §11, storage-formats
+//! §7.5).
 
 use alloc::vec::Vec;
 
@@ -203,8 +204,8 @@ impl ProducerStates {
     /// that are expired by their timestamps are left out. On an error nothing has changed.
     ///
     /// A snapshot does not say which completed transactions wait for replication. One at or below the high watermark
-    /// needs not: what completes above it is replayed. From one above, the last stable offset may come out higher than it
-    /// was, until the high watermark has passed the snapshot.
+    /// needs not: what completes above it is replayed. From one above, the last stable offset may come out higher than
+    /// it was, until the high watermark has passed the snapshot.
     ///
     /// Source: Kafka ProducerStateManager.loadFromSnapshot, readSnapshot.
     pub fn load_snapshot(

@@ -44,8 +44,8 @@ impl ProducerStates {
 
     /// The offset below which every record is decided and replicated; exclusive, as the high watermark is.
     ///
-    /// Differs from Kafka: a first unstable offset below the log start becomes the log start itself, not the base offset
-    /// of the batch that holds it, which a Fetch would refuse.
+    /// Differs from Kafka: a first unstable offset below the log start becomes the log start itself, not the base
+    /// offset of the batch that holds it, which a Fetch would refuse.
     ///
     /// Source: Kafka UnifiedLog.fetchLastStableOffsetMetadata.
     pub fn last_stable_offset(&self, high_watermark: Offset, log_start_offset: Offset) -> Offset {

@@ -108,8 +108,8 @@ impl core::error::Error for ProduceRefusal {}
 impl ProducerStates {
     /// Judges one data batch; changes nothing. `guard` is what [`ProducerStates::start_verification`] gave;
     /// `verification_enabled` is `transaction.partition.verification.enable`. The checks come in Kafka's order, which
-    /// decides between the errors. Replication is refused nothing but a plain batch inside an open transaction, which no
-    /// leader writes. For markers see [`ProducerStates::stage_marker`].
+    /// decides between the errors. Replication is refused nothing but a plain batch inside an open transaction, which
+    /// no leader writes. For markers see [`ProducerStates::stage_marker`].
     ///
     /// Source: Kafka UnifiedLog.analyzeAndValidateProducerState, ProducerAppendInfo.appendDataBatch.
     pub fn stage(

@@ -51,7 +51,8 @@ fn a_damaged_file_is_an_error() {
     assert_eq!(decode_aborted_index(&[0xff; 34], Offset(20)), Err(AbortedIndexError::UnknownVersion(-1)));
 }
 
-/// Only transactions that overlap the range are named: their marker at or above `from`, their beginning below the bound.
+/// Only transactions that overlap the range are named: their marker at or above `from`, their beginning below the
+/// bound.
 #[test]
 fn overlapping_transactions_are_named() {
     let entries = [entry(1, 0, 4, 5), entry(2, 6, 8, 9), entry(3, 10, 12, 13)];
