@@ -27,6 +27,7 @@
 
 extern crate alloc;
 
+pub mod config;
 pub mod features;
 pub mod image;
 pub mod keys;
@@ -35,8 +36,13 @@ pub mod quorum;
 mod delta;
 mod level;
 mod record;
+mod topic_name;
 
+pub use config::{
+    BrokerConfig, ConfigEntry, ConfigSource, ConfigView, Durability, StaticConfig, TopicConfig,
+};
 pub use delta::{Delta, LocalChange, LocalChanges, PartitionDelta};
 pub use image::{Image, ImageFold};
 pub use level::MetadataVersion;
 pub use record::{MetadataRecord, RecordError, VersionedRecord};
+pub use topic_name::{TopicNameFault, is_valid_topic_name};

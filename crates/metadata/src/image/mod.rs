@@ -14,7 +14,9 @@ use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use fencepost_types::{BrokerId, LeaderEpoch, Offset, ProducerId, TransactionVersion, Uuid};
+use fencepost_types::{
+    BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerId, TopicName, TransactionVersion, Uuid,
+};
 
 pub use broker::{Broker, BrokerEpoch, ControllerRegistration, Endpoint, LevelRange, MIGRATING, UNASSIGNED};
 pub use config::{ConfigResource, ConfigValues, Configs, ResourceType};
@@ -148,6 +150,26 @@ impl Image {
     /// All topics.
     pub fn topics(&self) -> &Topics {
         &self.topics
+    }
+
+    /// The topic of that name.
+    pub fn topic_by_name(&self, name: &str) -> Option<&Arc<Topic>> {
+        self.topics.by_name(name)
+    }
+
+    /// The topic of that id.
+    pub fn topic(&self, id: Uuid) -> Option<&Arc<Topic>> {
+        self.topics.by_id(id)
+    }
+
+    /// The name of the topic of that id.
+    pub fn topic_name(&self, id: Uuid) -> Option<TopicName> {
+        self.topics.by_id(id).map(|topic| topic.name.clone())
+    }
+
+    /// A partition by its topic's name and its number.
+    pub fn partition(&self, topic: &str, index: impl Into<PartitionIndex>) -> Option<&Partition> {
+        self.topics.by_name(topic)?.partitions.get(&index.into())
     }
 
     /// All configurations.

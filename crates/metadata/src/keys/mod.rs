@@ -22,6 +22,7 @@ use alloc::vec::Vec;
 
 pub use rule::Rule;
 pub use synonyms::{Synonym, group_synonym, topic_synonyms};
+pub(crate) use synonyms::{broker_synonyms, scaled};
 pub use value::{InvalidValue, Value};
 
 /// One configuration key.

@@ -1,0 +1,192 @@
+//! What a node is started with: pairs from the file, the environment and the command line, checked against the table.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::keys::{Key, Scope, Value};
+
+/// A setting that cannot be; printed, it is one sentence.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConfigError {
+    /// The key.
+    pub key: String,
+    /// The sentence.
+    pub message: String,
+}
+
+impl core::fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl core::error::Error for ConfigError {}
+
+impl ConfigError {
+    pub(crate) fn new(key: &str, message: String) -> Self {
+        Self { key: key.into(), message }
+    }
+
+    pub(super) fn value(key: &Key, value: &str, must: &str) -> Self {
+        let value = if key.is_sensitive() { "(secret)" } else { value };
+        Self::new(key.name, format!("{}={value} cannot be: it {must}.", key.name))
+    }
+}
+
+/// A setting that is accepted and does nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct IgnoredKey {
+    /// The key as given.
+    pub name: String,
+    /// Whether Kafka knows it; Fencepost has nothing that it could set.
+    pub is_known: bool,
+    /// A known key of nearly the same name.
+    pub suggestion: Option<&'static str>,
+}
+
+/// The static configuration of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StaticConfig {
+    values: BTreeMap<String, String>,
+    ignored: Vec<IgnoredKey>,
+}
+
+impl StaticConfig {
+    /// Checks pairs of key and value; of two pairs for one key the later counts. Keys that are not in the table are kept
+    /// and listed as ignored.
+    pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, ConfigError> {
+        let mut values: BTreeMap<String, String> = pairs.into_iter().collect();
+        check_node_id(&mut values)?;
+        let mut ignored = Vec::new();
+        for (name, value) in &values {
+            match Scope::Broker.find(name) {
+                Some(key) => {
+                    check_value(key, value)?;
+                    if !key.used {
+                        ignored.push(IgnoredKey { name: name.clone(), is_known: true, suggestion: None });
+                    }
+                }
+                None => {
+                    let is_known = is_per_listener(name);
+                    let suggestion = if is_known { None } else { nearest(name) };
+                    ignored.push(IgnoredKey { name: name.clone(), is_known, suggestion });
+                }
+            }
+        }
+        let config = Self { values, ignored };
+        config.check_internal_topics()?;
+        super::listeners::check(&config)?;
+        Ok(config)
+    }
+
+    /// The value given for a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.values.get(key).map(String::as_str)
+    }
+
+    /// Every pair that was given, in order of name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.values.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// The settings that do nothing, in order of name.
+    pub fn ignored(&self) -> &[IgnoredKey] {
+        &self.ignored
+    }
+
+    /// The value in force before anything dynamic.
+    pub(super) fn value(&self, key: &Key) -> Option<Value> {
+        let text = self.get(key.name).or(key.default)?;
+        key.parse(text).ok()
+    }
+
+    fn number(&self, name: &str) -> i64 {
+        let key = Scope::Broker.find(name).unwrap_or_else(|| panic!("{name} is in the table"));
+        match self.value(key) {
+            Some(Value::Number(number)) => number,
+            other => panic!("{name} is a number with a default, found {other:?}"),
+        }
+    }
+
+    /// A node that stands alone cannot have more than one replica of anything: better said now than by clients that time
+    /// out.
+    fn check_internal_topics(&self) -> Result<(), ConfigError> {
+        let roles = self.get("process.roles").unwrap_or("broker,controller");
+        if !roles.split(',').any(|role| role.trim() == "controller") {
+            return Ok(());
+        }
+        for name in [
+            "offsets.topic.replication.factor",
+            "transaction.state.log.replication.factor",
+            "transaction.state.log.min.isr",
+        ] {
+            let value = self.number(name);
+            if value > 1 {
+                let message =
+                    format!("{name}={value} cannot be: this node stands alone and can hold one replica.");
+                return Err(ConfigError::new(name, message));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_value(key: &Key, value: &str) -> Result<(), ConfigError> {
+    key.parse(value).map_err(|invalid| ConfigError::value(key, value, &invalid.0))?;
+    let is_retention = key.name.starts_with("log.retention.") && !key.name.ends_with("check.interval.ms");
+    if is_retention && key.name != "log.retention.bytes" && value.trim() == "0" {
+        return Err(ConfigError::value(key, value, "must be at least 1, or -1 for ever"));
+    }
+    Ok(())
+}
+
+/// `broker.id` is the older name of `node.id`: either may be given, or both if they agree.
+fn check_node_id(values: &mut BTreeMap<String, String>) -> Result<(), ConfigError> {
+    match (values.get("node.id"), values.get("broker.id")) {
+        (None, Some(id)) => {
+            let id = id.clone();
+            values.insert("node.id".to_string(), id);
+        }
+        (Some(node), Some(broker)) if node.trim() != broker.trim() => {
+            let message = format!("broker.id={broker} cannot be: it is another than node.id={node}.");
+            return Err(ConfigError::new("broker.id", message));
+        }
+        (_, _) => {}
+    }
+    Ok(())
+}
+
+/// Whether the name is a key for one listener, such as `listener.name.external.ssl.keystore.location`.
+fn is_per_listener(name: &str) -> bool {
+    name.starts_with("listener.name.")
+}
+
+/// A key whose name differs in at most this many letters is worth suggesting.
+const SUGGESTION_DISTANCE_MAX: usize = 3;
+/// Longer names are not compared.
+const SUGGESTION_NAME_BYTES_MAX: usize = 128;
+
+fn nearest(name: &str) -> Option<&'static str> {
+    if name.len() > SUGGESTION_NAME_BYTES_MAX {
+        return None;
+    }
+    let nearest = Scope::Broker.keys().into_iter().map(|key| (distance(name, key.name), key.name)).min()?;
+    (nearest.0 <= SUGGESTION_DISTANCE_MAX).then_some(nearest.1)
+}
+
+/// How many letters must be put in, taken out or exchanged to make one text of the other.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let cost = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = cost.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
