@@ -279,3 +279,19 @@ pub struct DescribedPartitions {
     /// The partitions.
     pub partitions: Vec<PartitionIndex>,
 }
+
+impl DescribedConsumerGroup {
+    /// A group that cannot be described.
+    pub fn error(group: GroupId, error: ErrorCode, error_message: Option<String>) -> Self {
+        Self {
+            group,
+            error,
+            error_message,
+            state: "",
+            group_epoch: 0,
+            assignment_epoch: 0,
+            assignor: Arc::from(""),
+            members: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! A classic group as it lives: its members, who of them waits, and how far the rebalance is.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use fencepost_coordinator::Token;
+use fencepost_types::{Millis, java_string_hash};
+
+use crate::classic::subscription::subscribed_topics;
+use crate::{GroupId, GroupRefusal, InstanceId, JoinedMember, MemberId};
+
+/// The protocol type of consumers. Groups of other types (Connect, for one) keep their own rules.
+pub const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
+
+/// How far a classic group is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClassicState {
+    /// No members.
+    Empty,
+    /// Members are joining.
+    PreparingRebalance,
+    /// All have joined; the leader is making the assignment.
+    CompletingRebalance,
+    /// All have their assignments.
+    Stable,
+}
+
+impl ClassicState {
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty",
+            Self::PreparingRebalance => "PreparingRebalance",
+            Self::CompletingRebalance => "CompletingRebalance",
+            Self::Stable => "Stable",
+        }
+    }
+}
+
+/// A classic group. What the log has of it is [`crate::ClassicMetadata`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClassicGroup {
+    /// Its name.
+    pub id: GroupId,
+    /// How far it is.
+    pub state: ClassicState,
+    /// When it came there.
+    pub current_state_timestamp: Millis,
+    /// Its generation; 0 before the first.
+    pub generation: i32,
+    /// The kind of protocol, since the first member came.
+    pub protocol_type: Option<Arc<str>>,
+    /// The protocol of this generation.
+    pub protocol_name: Option<Arc<str>>,
+    /// The member that assigns.
+    pub leader: Option<MemberId>,
+    /// Its members.
+    pub members: BTreeMap<MemberId, ClassicMember>,
+    /// Who holds which static name.
+    pub static_members: BTreeMap<InstanceId, MemberId>,
+    /// Ids that were handed out and have not joined yet.
+    pub pending_members: BTreeSet<MemberId>,
+    /// Who has joined this generation and not synced yet.
+    pub pending_sync: BTreeSet<MemberId>,
+    /// Set while the members of an empty group are waited for.
+    pub initial: Option<InitialRebalance>,
+}
+
+/// The first rebalance of an empty group, which waits a little for more members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct InitialRebalance {
+    /// The delay that is running, in milliseconds.
+    pub delay_ms: i32,
+    /// How much longer it may be drawn out, in milliseconds.
+    pub remaining_ms: i32,
+    /// Whether somebody came while it ran.
+    pub new_member_added: bool,
+}
+
+/// A member of a classic group.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClassicMember {
+    /// Its static name.
+    pub instance_id: Option<InstanceId>,
+    /// Its client's id.
+    pub client_id: Arc<str>,
+    /// Its client's address.
+    pub client_host: Arc<str>,
+    /// Milliseconds it may take to rejoin.
+    pub rebalance_timeout_ms: i32,
+    /// Milliseconds it may be silent.
+    pub session_timeout_ms: i32,
+    /// The protocols it knows, best first, with its metadata for each.
+    pub protocols: Vec<(Arc<str>, Bytes)>,
+    /// What the leader gave it.
+    pub assignment: Bytes,
+    /// Its JoinGroup that waits.
+    pub joining: Option<Token>,
+    /// Its SyncGroup that waits.
+    pub syncing: Option<Token>,
+    /// Whether it waits in its very first JoinGroup, so that it cannot have sent a heartbeat.
+    pub is_new: bool,
+}
+
+impl ClassicMember {
+    /// Its metadata for `protocol`.
+    pub fn metadata(&self, protocol: &str) -> Option<&Bytes> {
+        self.protocols.iter().find(|(name, _)| **name == *protocol).map(|(_, metadata)| metadata)
+    }
+}
+
+impl ClassicGroup {
+    /// A group without members.
+    pub fn new(id: GroupId, now: Millis) -> Self {
+        Self {
+            id,
+            state: ClassicState::Empty,
+            current_state_timestamp: now,
+            generation: 0,
+            protocol_type: None,
+            protocol_name: None,
+            leader: None,
+            members: BTreeMap::new(),
+            static_members: BTreeMap::new(),
+            pending_members: BTreeSet::new(),
+            pending_sync: BTreeSet::new(),
+            initial: None,
+        }
+    }
+
+    /// Moves to `state`.
+    pub fn transition(&mut self, state: ClassicState, now: Millis) {
+        self.state = state;
+        self.current_state_timestamp = now;
+    }
+
+    /// Takes a member in. The first one says the protocol type, and is the leader.
+    pub fn add(&mut self, member_id: MemberId, protocol_type: &Arc<str>, member: ClassicMember) {
+        if let Some(instance_id) = &member.instance_id {
+            let other = self.static_members.insert(instance_id.clone(), member_id.clone());
+            assert_eq!(other, None, "instance id {instance_id} of group {} is taken", self.id);
+        }
+        if self.members.is_empty() {
+            self.protocol_type = Some(protocol_type.clone());
+        }
+        self.leader.get_or_insert_with(|| member_id.clone());
+        self.pending_members.remove(&member_id);
+        let other = self.members.insert(member_id, member);
+        assert!(other.is_none(), "a member of group {} was there already", self.id);
+    }
+
+    /// Lets a member go; another one becomes leader if it was the leader. Also forgets a handed out id.
+    pub fn remove(&mut self, member_id: &MemberId) -> Option<ClassicMember> {
+        self.pending_members.remove(member_id);
+        self.pending_sync.remove(member_id);
+        let removed = self.members.remove(member_id);
+        if let Some(instance_id) = removed.as_ref().and_then(|member| member.instance_id.as_ref()) {
+            self.static_members.remove(instance_id);
+        }
+        if self.leader.as_ref() == Some(member_id) {
+            self.leader = self.members.keys().next().cloned();
+        }
+        removed
+    }
+
+    /// Whether nothing would be lost by forgetting this and reading the log's metadata again.
+    pub fn is_idle(&self) -> bool {
+        self.state == ClassicState::Empty && self.pending_members.is_empty()
+    }
+
+    /// Whether `member_id` leads.
+    pub fn is_leader(&self, member_id: &MemberId) -> bool {
+        self.leader.as_ref() == Some(member_id)
+    }
+
+    /// Whether this is, or may become, a group of consumers.
+    pub fn is_consumers(&self) -> bool {
+        self.protocol_type.as_deref() == Some(CONSUMER_PROTOCOL_TYPE)
+    }
+
+    /// Whether everyone has joined, also those who were only given an id.
+    pub fn has_all_joined(&self) -> bool {
+        self.pending_members.is_empty() && self.members.values().all(|member| member.joining.is_some())
+    }
+
+    /// How many members wait in JoinGroup.
+    pub fn joining_count(&self) -> usize {
+        self.members.values().filter(|member| member.joining.is_some()).count()
+    }
+
+    /// How long a rebalance may take: as long as the most patient member allows, in milliseconds.
+    pub fn rebalance_timeout_ms(&self) -> i32 {
+        self.members.values().map(|member| member.rebalance_timeout_ms).max().unwrap_or(0)
+    }
+
+    /// Whether a member of that type with those protocols fits in.
+    ///
+    /// Source: Kafka ClassicGroup.supportsProtocols.
+    pub fn supports_protocols(&self, protocol_type: &str, protocols: &[(Arc<str>, Bytes)]) -> bool {
+        match self.state {
+            ClassicState::Empty => !protocol_type.is_empty() && !protocols.is_empty(),
+            ClassicState::PreparingRebalance | ClassicState::CompletingRebalance | ClassicState::Stable => {
+                self.protocol_type.as_deref() == Some(protocol_type)
+                    && protocols.iter().any(|(name, _)| self.is_candidate(name))
+            }
+        }
+    }
+
+    /// Whether every member knows `protocol`.
+    fn is_candidate(&self, protocol: &str) -> bool {
+        self.members.values().all(|member| member.metadata(protocol).is_some())
+    }
+
+    /// The protocol with the most votes among those that all members know: each votes for the first on its list.
+    /// A tie goes to the name that comes first in a Java hash map, as Kafka counts votes in one.
+    ///
+    /// Source: Kafka ClassicGroup.selectProtocol.
+    pub fn select_protocol(&self) -> Arc<str> {
+        let mut votes: BTreeMap<(u32, &Arc<str>), usize> = BTreeMap::new();
+        for member in self.members.values() {
+            let vote = member.protocols.iter().map(|(name, _)| name).find(|name| self.is_candidate(name));
+            let vote =
+                vote.unwrap_or_else(|| panic!("the members of {} have no protocol in common", self.id));
+            *votes.entry((java_map_bucket(vote), vote)).or_default() += 1;
+        }
+        let most = votes.values().copied().max().unwrap_or(0);
+        let chosen = votes.into_iter().find(|(_, count)| *count == most).map(|((_, name), _)| name.clone());
+        chosen.unwrap_or_else(|| panic!("group {} has no members to vote", self.id))
+    }
+
+    /// Whether the request's member is who it says: the static name, if given, must be its own.
+    ///
+    /// # Errors
+    /// UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID. Source: KIP-345, Kafka ClassicGroup.validateMember.
+    pub fn validate_member(
+        &self,
+        member_id: &MemberId,
+        instance_id: Option<&InstanceId>,
+    ) -> Result<(), GroupRefusal> {
+        let unknown = || GroupRefusal::UnknownMemberId { member_id: member_id.clone() };
+        if let Some(instance_id) = instance_id {
+            let holder = self.static_members.get(instance_id).ok_or_else(unknown)?;
+            if holder != member_id {
+                return Err(GroupRefusal::FencedInstanceId { member_id: member_id.clone() });
+            }
+        }
+        if self.members.contains_key(member_id) { Ok(()) } else { Err(unknown()) }
+    }
+
+    /// Whether `generation` is the group's.
+    ///
+    /// # Errors
+    /// ILLEGAL_GENERATION.
+    pub fn validate_generation(&self, generation: i32) -> Result<(), GroupRefusal> {
+        if generation == self.generation {
+            return Ok(());
+        }
+        Err(GroupRefusal::IllegalGeneration { expected: self.generation, found: generation })
+    }
+
+    /// The members as the leader sees them.
+    pub fn joined_members(&self) -> Vec<JoinedMember> {
+        let protocol = self.protocol_name.as_deref().unwrap_or("");
+        let members = self.members.iter().map(|(member_id, member)| JoinedMember {
+            member_id: member_id.clone(),
+            instance_id: member.instance_id.clone(),
+            metadata: member.metadata(protocol).cloned().unwrap_or_default(),
+        });
+        members.collect()
+    }
+
+    /// The topics that the members read, as far as it can be known. Members of other types than consumers read none;
+    /// `None` is "any": a consumer's metadata could not be read.
+    ///
+    /// Source: Kafka ClassicGroup.computeSubscribedTopics.
+    pub fn subscribed_topics(&self) -> Option<BTreeSet<String>> {
+        if !self.is_consumers() {
+            return Some(BTreeSet::new());
+        }
+        let mut topics = BTreeSet::new();
+        for member in self.members.values() {
+            let metadata = member.metadata(self.protocol_name.as_deref()?)?;
+            topics.extend(subscribed_topics(metadata).ok()?);
+        }
+        Some(topics)
+    }
+
+    /// Panics if an invariant is broken.
+    pub fn check(&self) {
+        let id = &self.id;
+        match self.state {
+            ClassicState::Empty => assert!(self.members.is_empty(), "{id} is Empty and has members"),
+            ClassicState::PreparingRebalance => {}
+            ClassicState::CompletingRebalance | ClassicState::Stable => {
+                assert!(!self.members.is_empty(), "{id} is {} without members", self.state.name());
+            }
+        }
+        assert!(self.initial.is_none() || self.state == ClassicState::PreparingRebalance, "{id}");
+        for (member_id, member) in &self.members {
+            let state = self.state;
+            assert!(
+                member.joining.is_none() || state == ClassicState::PreparingRebalance,
+                "{id} {member_id}"
+            );
+            assert!(
+                member.syncing.is_none() || state == ClassicState::CompletingRebalance,
+                "{id} {member_id}"
+            );
+            assert!(!self.pending_members.contains(member_id), "{member_id} of {id} is pending and joined");
+            if let Some(instance_id) = &member.instance_id {
+                assert_eq!(self.static_members.get(instance_id), Some(member_id), "{id}");
+            }
+        }
+        for member_id in self.static_members.values().chain(&self.leader).chain(&self.pending_sync) {
+            assert!(self.members.contains_key(member_id), "{member_id} is no member of {id}");
+        }
+        assert_eq!(self.leader.is_some(), !self.members.is_empty(), "{id} has a leader while it has members");
+    }
+}
+
+/// Where Java's `HashMap` of sixteen buckets puts `text`.
+fn java_map_bucket(text: &str) -> u32 {
+    let hash = java_string_hash(text) as u32;
+    (hash ^ (hash >> 16)) & 15
+}
