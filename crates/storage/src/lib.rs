@@ -1,1 +1,57 @@
-//! Under construction.
+//! Kafka's log directory, byte for byte, over the [`Disk`] trait: segments, indexes, producer snapshots, leader epochs,
+//! checkpoints, recovery.
+//!
+//! ```text
+//!                     LogDir  .lock  meta.properties  .kafka_cleanshutdown  four offset checkpoints
+//!                        │ lists, one directory for each partition
+//!                        ▼
+//!  append ─► stage ─► Log ─┬─ Segment  .log .index .timeindex .txnindex      (the last one is active)
+//!            (partition)   ├─ ProducerStates ─► .snapshot at every roll and at a clean stop
+//!            replay  ◄─────┤─ LeaderEpochs   ─► leader-epoch-checkpoint
+//!                          └─ partition.metadata
+//!                             │ dirty() ─► FlushTicket ─► run() without any lock ─► mark_synced()
+//!                             ▼
+//!                           Disk  (real at the edge, in memory here, simulated in the tests)
+//! ```
+//!
+//! A [`Log`] is what Kafka calls UnifiedLog. It belongs to one owner at a time (the partition's lock); nothing here waits,
+//! sleeps, reads a clock or starts a thread, and no call but [`Log::open`], [`Log::close`] and [`FlushTicket::run`] syncs.
+//!
+//! Invariants
+//! - L1: the log is the truth. Every index, snapshot and leader-epoch file is a function of the `.log` files, and what
+//!   recovery makes of them is what they were live.
+//! - L2: an append that fails changes nothing: not the log, not the producer state, not an index.
+//! - L3: an offset counts as durable only after the file that holds it, the names that lead to it, and everything that a
+//!   restart would trust below it are durable: segment, then snapshot, then recovery point.
+//! - L4: the directory of a partition comes into being with its first batch, `partition.metadata` first. A directory that
+//!   is not there is an empty log at offset 0.
+//! - L5: a read answers whole batches, in order, all of them below its bound, and skips nothing: an index entry is
+//!   believed only after the batch that it points at confirmed it.
+//! - L6: no content of a file makes this crate panic or allocate more than a named limit or the file's own size.
+//! - L7: producer state outlives the data it came from; only expiry and full truncation take it away.
+
+mod config;
+mod disk;
+mod entry_file;
+mod error;
+mod file_name;
+mod index;
+mod leader_epochs;
+mod log;
+mod log_dir;
+mod memory_disk;
+mod scan;
+mod segment;
+mod text_file;
+
+pub use config::{CleanupPolicy, LogConfig};
+pub use disk::{DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult};
+pub use error::{AppendError, ReadError, StorageError};
+pub use file_name::{PartitionDirKind, is_topic_name};
+pub use log::{
+    AppendOutcome, Appended, FlushScope, FlushTicket, FoundTimestamp, Log, MarkerAppend, ReadSlice, Recovery,
+    RetentionReason, Retired,
+};
+pub use log_dir::{Checkpoint, LogDir, LogOffsets, PartitionDir};
+pub use memory_disk::MemoryDisk;
+pub use text_file::MetaProperties;

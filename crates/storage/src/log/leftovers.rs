@@ -1,0 +1,105 @@
+//! What an interrupted deletion, cleaning or replacement left in a partition directory, and how it is settled before the
+//! log is read (storage-formats §10, rules 1 to 3).
+
+use std::collections::BTreeSet;
+
+use fencepost_types::Offset;
+
+use crate::disk::{Disk, DiskResult, join};
+use crate::error::StorageError;
+use crate::file_name::{FileKind, FileStage, OffsetFile, offset_file};
+
+/// The live files of a partition directory.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct LiveFiles {
+    /// Bases of the segments.
+    pub(crate) segments: BTreeSet<Offset>,
+    /// Offsets of the snapshots.
+    pub(crate) snapshots: BTreeSet<Offset>,
+}
+
+/// Settles what is left over and answers what is live.
+pub(crate) fn settle(disk: &dyn Disk, directory: &str) -> Result<LiveFiles, StorageError> {
+    remove_unfinished(disk, directory)?;
+    finish_swaps(disk, directory)?;
+    let mut live = LiveFiles::default();
+    let files = offset_files(disk, directory)?;
+    for (_, file) in files.iter().filter(|(_, file)| file.stage == FileStage::Live) {
+        match file.kind {
+            FileKind::Log => live.segments.insert(file.offset),
+            FileKind::Snapshot => live.snapshots.insert(file.offset),
+            FileKind::OffsetIndex | FileKind::TimeIndex | FileKind::TxnIndex => false,
+        };
+    }
+    for (name, file) in files {
+        let is_index = !matches!(file.kind, FileKind::Log | FileKind::Snapshot);
+        if is_index && !live.segments.contains(&file.offset) {
+            disk.remove(&join(directory, &name))?;
+        }
+    }
+    Ok(live)
+}
+
+/// Removes `.deleted`, `.cleaned` and `.tmp` files, and the `.swap` files of a split that was not finished: those at or
+/// above the lowest `.cleaned` one. Source: KAFKA-6264.
+fn remove_unfinished(disk: &dyn Disk, directory: &str) -> DiskResult<()> {
+    let files = offset_files(disk, directory)?;
+    let cleaned = files.iter().filter(|(_, file)| file.stage == FileStage::Cleaned);
+    let lowest_cleaned = cleaned.map(|(_, file)| file.offset).min();
+    for (name, file) in &files {
+        let goes = match file.stage {
+            FileStage::Live => false,
+            FileStage::Deleted | FileStage::Cleaned => true,
+            FileStage::Swap => lowest_cleaned.is_some_and(|lowest| file.offset >= lowest),
+        };
+        if goes {
+            disk.remove(&join(directory, name))?;
+        }
+    }
+    let temporary =
+        disk.list(directory)?.into_iter().filter(|entry| !entry.is_dir && entry.name.ends_with(".tmp"));
+    temporary.into_iter().try_for_each(|entry| disk.remove(&join(directory, &entry.name)))
+}
+
+/// Completes a replacement: everything live in the range of the `.swap` logs goes, then `.swap` is taken off (storage-formats
+/// trap 32).
+fn finish_swaps(disk: &dyn Disk, directory: &str) -> Result<(), StorageError> {
+    let files = offset_files(disk, directory)?;
+    let swaps: Vec<_> = files.iter().filter(|(_, file)| file.stage == FileStage::Swap).collect();
+    let mut range: Option<(Offset, Offset)> = None;
+    for (name, file) in &swaps {
+        if file.kind == FileKind::Log {
+            let end = end_of_log(disk, &join(directory, name), file.offset)?;
+            let (low, high) = range.unwrap_or((file.offset, end));
+            range = Some((low.min(file.offset), high.max(end)));
+        }
+    }
+    if let Some((low, high)) = range {
+        let replaced =
+            |file: &OffsetFile| file.stage == FileStage::Live && (low..high).contains(&file.offset);
+        for (name, _) in files.iter().filter(|(_, file)| replaced(file)) {
+            disk.remove(&join(directory, name))?;
+        }
+    }
+    for (name, file) in swaps {
+        disk.rename(&join(directory, name), &join(directory, &offset_file(file.offset, file.kind)))?;
+    }
+    Ok(())
+}
+
+/// The offset after the last whole batch of a log file.
+fn end_of_log(disk: &dyn Disk, path: &str, base: Offset) -> DiskResult<Offset> {
+    let log = disk.open(path)?;
+    let bytes = log.bytes()?;
+    let mut walk = crate::scan::Scan::walk(&*log, 0, bytes);
+    let mut end = base;
+    while let Some(batch) = walk.next()? {
+        end = end.max(batch.header.next_offset());
+    }
+    Ok(end)
+}
+
+fn offset_files(disk: &dyn Disk, directory: &str) -> DiskResult<Vec<(String, OffsetFile)>> {
+    let names = disk.list(directory)?.into_iter().filter(|entry| !entry.is_dir).map(|entry| entry.name);
+    Ok(names.filter_map(|name| OffsetFile::parse(&name).map(|file| (name, file))).collect())
+}

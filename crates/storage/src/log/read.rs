@@ -1,0 +1,195 @@
+//! Reading records, and the aborted transactions that go with them.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use fencepost_partition::{AbortedTxn, collect_aborted};
+use fencepost_records::{BatchHeader, HEADER_BYTES};
+use fencepost_types::Offset;
+
+use super::Log;
+use crate::error::{ReadError, StorageError};
+use crate::scan::{PlacedBatch, Scan};
+use crate::segment::Segment;
+
+/// Whole batches out of one segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadSlice {
+    /// The batches, as they stand in the log; empty where none lies below the bound, or fits.
+    pub records: Bytes,
+    /// Base offset of the first batch: may be below the offset asked for. `None` where there is none.
+    pub base_offset: Option<Offset>,
+    /// Where to read on: the offset after the last batch, or the offset asked for.
+    pub next_offset: Offset,
+    /// The base of the segment they came from.
+    segment_base: Offset,
+    /// Where in the segment the looking ended: the limit of bytes may have cut a batch in two, which is not in `records`.
+    end_position: u64,
+}
+
+impl ReadSlice {
+    fn empty(offset: Offset, segment_base: Offset, end_position: u64) -> Self {
+        Self { records: Bytes::new(), base_offset: None, next_offset: offset, segment_base, end_position }
+    }
+}
+
+impl Log {
+    /// Reads whole batches of one segment from the one that holds `offset` on, all of them below `end_bound`: at most
+    /// `bytes_max` bytes, but with `min_one_message` the first batch whatever its size. After a compaction the first batch
+    /// may lie beyond `offset`.
+    ///
+    /// Errors: [`ReadError::OffsetOutOfRange`] below the log start and above the log end.
+    ///
+    /// Source: Kafka LocalLog.read, LogSegment.read.
+    pub fn read(
+        &self,
+        offset: Offset,
+        bytes_max: usize,
+        end_bound: Offset,
+        min_one_message: bool,
+    ) -> Result<ReadSlice, ReadError> {
+        self.check_range(offset)?;
+        if offset >= end_bound {
+            return Ok(ReadSlice::empty(offset, self.floor_base(offset), 0));
+        }
+        for segment in self.segments_from(offset) {
+            if let Some(first) = find_batch(segment, offset)? {
+                return read_from(segment, &first, offset, bytes_max, end_bound, min_one_message);
+            }
+        }
+        Ok(ReadSlice::empty(offset, self.floor_base(offset), 0))
+    }
+
+    /// The aborted transactions that a reader of `slice`, which [`Log::read`] gave for `offset`, must know, ordered by their
+    /// first offsets. May name some beyond the data.
+    ///
+    /// Source: Kafka LocalLog.addAbortedTransactions.
+    pub fn aborted_transactions(&self, offset: Offset, slice: &ReadSlice) -> Vec<AbortedTxn> {
+        let upper_bound = self.upper_bound(slice);
+        let from = self.segments.partition_point(|segment| segment.base_offset < slice.segment_base);
+        self.collect(offset, upper_bound, from)
+    }
+
+    /// The aborted transactions that overlap `[from, to)`, in order of their first offsets: for readers that know the range.
+    pub fn aborted_transactions_in(&self, from: Offset, to: Offset) -> Vec<AbortedTxn> {
+        self.collect(from, to, self.floor_index(from).unwrap_or(0))
+    }
+
+    fn collect(&self, from: Offset, upper_bound: Offset, first_segment: usize) -> Vec<AbortedTxn> {
+        let segments = self.segments.get(first_segment..).unwrap_or(&[]);
+        let entries = segments.iter().flat_map(|segment| segment.txn_index.entries()).copied();
+        let Ok(found) = collect_aborted(from, upper_bound, entries.map(Ok::<_, Infallible>));
+        found
+    }
+
+    /// The offset that nothing in `slice` reaches: told by bytes, not by the batches, as Kafka does (producer-state trap
+    /// 28).
+    fn upper_bound(&self, slice: &ReadSlice) -> Offset {
+        let at = self.segments.partition_point(|segment| segment.base_offset < slice.segment_base);
+        let Some(segment) = self.segments.get(at).filter(|found| found.base_offset == slice.segment_base)
+        else {
+            return slice.next_offset;
+        };
+        let entry = segment.offset_index.ceiling_position(slice.end_position);
+        let next_base = self.segments.get(at + 1).map_or(self.log_end_offset, |next| next.base_offset);
+        let bound = entry.map(|entry| segment.base_offset.plus(i64::from(entry.relative_offset)));
+        bound.unwrap_or(next_base).max(slice.next_offset)
+    }
+
+    pub(super) fn check_range(&self, offset: Offset) -> Result<(), ReadError> {
+        self.check_online()?;
+        if offset < self.log_start_offset || offset > self.log_end_offset {
+            return Err(ReadError::OffsetOutOfRange {
+                offset,
+                log_start_offset: self.log_start_offset,
+                log_end_offset: self.log_end_offset,
+            });
+        }
+        Ok(())
+    }
+
+    /// The position among the segments of the one whose range holds `offset`.
+    pub(super) fn floor_index(&self, offset: Offset) -> Option<usize> {
+        self.segments.partition_point(|segment| segment.base_offset <= offset).checked_sub(1)
+    }
+
+    fn floor_base(&self, offset: Offset) -> Offset {
+        self.floor_index(offset).map_or(offset, |at| self.segments[at].base_offset)
+    }
+
+    /// The segments with data that may hold `offset` or what comes after it.
+    pub(super) fn segments_from(&self, offset: Offset) -> impl Iterator<Item = &Segment> {
+        let from = self.floor_index(offset).unwrap_or(0);
+        self.segments.get(from..).unwrap_or(&[]).iter().filter(|segment| segment.bytes > 0)
+    }
+}
+
+/// The first batch of `segment` that ends at or after `offset`; `None` if all end before. The index is believed if the
+/// batch it points at is the one it names; else the walk begins at the segment's start (L5).
+pub(super) fn find_batch(segment: &Segment, offset: Offset) -> Result<Option<PlacedBatch>, StorageError> {
+    let relative = offset.0.saturating_sub(segment.base_offset.0);
+    if let Some(entry) = segment.offset_index.floor(relative) {
+        let named = segment.base_offset.plus(i64::from(entry.relative_offset));
+        let mut scan = segment.search_from(entry.position as u64);
+        if let Some(first) = scan.next()?.filter(|first| first.header.last_offset() == named) {
+            return walk_to(segment, scan, Some(first), offset);
+        }
+    }
+    walk_to(segment, segment.search_from(0), None, offset)
+}
+
+fn walk_to(
+    segment: &Segment,
+    mut scan: Scan<'_>,
+    first: Option<PlacedBatch>,
+    offset: Offset,
+) -> Result<Option<PlacedBatch>, StorageError> {
+    let mut next = first.map_or_else(|| scan.next(), |first| Ok(Some(first)))?;
+    while let Some(batch) = next {
+        if batch.header.last_offset() >= offset {
+            return Ok(Some(batch));
+        }
+        next = scan.next()?;
+    }
+    if scan.position() < segment.bytes { Err(damaged(segment, scan.position())) } else { Ok(None) }
+}
+
+pub(super) fn damaged(segment: &Segment, position: u64) -> StorageError {
+    StorageError::Corrupt {
+        path: segment.log_path().to_owned(),
+        problem: format!("there is no batch at byte {position}, before the end at {}", segment.bytes),
+    }
+}
+
+fn read_from(
+    segment: &Segment,
+    first: &PlacedBatch,
+    offset: Offset,
+    bytes_max: usize,
+    end_bound: Offset,
+    min_one_message: bool,
+) -> Result<ReadSlice, ReadError> {
+    let first_bytes = first.header.total_bytes();
+    let limit = if min_one_message { bytes_max.max(first_bytes) } else { bytes_max };
+    let available = (segment.bytes - first.position).min(limit as u64) as usize;
+    let read = segment.log.read(first.position, available)?;
+    let mut slice = ReadSlice::empty(offset, segment.base_offset, first.position + available as u64);
+    let mut whole = 0;
+    while let Some(rest) = read.get(whole..).filter(|rest| rest.len() >= HEADER_BYTES) {
+        let Ok(header) = BatchHeader::parse(rest) else {
+            return Err(damaged(segment, first.position + whole as u64).into());
+        };
+        if header.last_offset() >= end_bound {
+            slice.end_position = first.position + whole as u64;
+            break;
+        }
+        if header.total_bytes() > rest.len() {
+            break;
+        }
+        slice.base_offset.get_or_insert(header.base_offset);
+        slice.next_offset = slice.next_offset.max(header.next_offset());
+        whole += header.total_bytes();
+    }
+    slice.records = read.slice(..whole);
+    Ok(slice)
+}

@@ -1,0 +1,392 @@
+//! Opening a log: what is there, what of it can be believed, and making the rest anew out of the batches.
+//!
+//! After a clean stop the log itself is believed, and the indexes after a look at them. After a crash every segment from the
+//! one that holds the recovery point on is walked, checksums and all; the first batch that is not whole ends the log.
+
+use std::sync::Arc;
+
+use fencepost_types::{Millis, Now, Offset, TopicPartition, Uuid};
+
+use super::leftovers::{LiveFiles, settle};
+use super::read::{damaged, find_batch};
+use super::sync::{FlushScope, SyncStep};
+use super::{EPOCH_FILE, Log, METADATA_FILE, segment_files};
+use crate::config::LogConfig;
+use crate::disk::{Disk, DiskErrorKind, DiskFile, DiskResult, read_whole, remove_if_there};
+use crate::error::StorageError;
+use crate::leader_epochs::LeaderEpochs;
+use crate::scan::{PlacedBatch, Scan};
+use crate::segment::{IndexFaults, Segment};
+use crate::text_file::{TEXT_FILE_BYTES_MAX, parse_epochs, parse_partition_metadata};
+
+/// What the log directory says of a log before it is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Whether the clean-shutdown mark was there. The metadata log never uses it.
+    pub clean: bool,
+    /// From the recovery-point checkpoint; 0 where it says nothing.
+    pub recovery_point: Offset,
+    /// From the log-start checkpoint; 0 where it says nothing.
+    pub log_start_offset: Offset,
+}
+
+impl Log {
+    /// Opens the log of a partition. Without a directory it is empty and stays without one until the first append (L4).
+    /// After an unclean stop what was recovered is synced before this returns, so the whole log is durable.
+    ///
+    /// Errors: [`StorageError::TopicId`] where the directory belongs to another topic; [`StorageError::Corrupt`] where
+    /// batches are missing below the recovery point, which no recovery may cut away.
+    ///
+    /// Source: Kafka LogLoader.load.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        recovery: Recovery,
+        now: Now,
+    ) -> Result<Self, StorageError> {
+        let mut log = Self::absent(disk, partition, topic_id, config, Offset(0));
+        match log.disk.list(&log.directory) {
+            Err(error) if error.kind == DiskErrorKind::NotFound => return Ok(log),
+            listed => listed?,
+        };
+        log.check_metadata()?;
+        let live = settle(&*log.disk, &log.directory)?;
+        log.snapshots = live.snapshots.clone();
+        log.load(&live, recovery, now)?;
+        Ok(log)
+    }
+
+    /// A directory without a readable `partition.metadata` gets one: the caller knows whose it is.
+    fn check_metadata(&mut self) -> Result<(), StorageError> {
+        let content = read_whole(&*self.disk, &self.path(METADATA_FILE), TEXT_FILE_BYTES_MAX)?;
+        let text = content.map(|content| String::from_utf8_lossy(&content).into_owned());
+        match text.as_deref().and_then(parse_partition_metadata) {
+            Some(found) if found == self.topic_id => Ok(()),
+            Some(found) => {
+                let (directory, expected) = (self.directory.clone(), self.topic_id);
+                Err(StorageError::TopicId { directory, expected, found })
+            }
+            None => Ok(self.write_metadata()?),
+        }
+    }
+
+    fn load(&mut self, live: &LiveFiles, recovery: Recovery, now: Now) -> Result<(), StorageError> {
+        let faults = self.open_segments(live, recovery, now.wall)?;
+        let is_epoch_file_lost = !self.load_epochs()?;
+        let first_recovered = if recovery.clean {
+            self.segments.len()
+        } else {
+            self.floor_index(recovery.recovery_point).unwrap_or(0)
+        };
+        self.repair_positions(&faults, first_recovered)?;
+        self.read_last_segment(first_recovered)?;
+        let rebuilt = self.find_lost_aborts(&faults, first_recovered)?;
+        self.fold(&rebuilt, first_recovered, recovery.clean, now.wall)?;
+        if is_epoch_file_lost {
+            self.rebuild_epochs()?;
+        }
+        self.settle_offsets(recovery, now)?;
+        self.sync_recovered(first_recovered)
+    }
+
+    fn open_segments(
+        &mut self,
+        live: &LiveFiles,
+        recovery: Recovery,
+        now: Millis,
+    ) -> Result<Vec<IndexFaults>, StorageError> {
+        let bases: Vec<Offset> = live.segments.iter().copied().collect();
+        let mut faults = Vec::with_capacity(bases.len());
+        for (at, base) in bases.iter().enumerate() {
+            let end_bound = bases.get(at + 1).copied();
+            let (segment, found) = Segment::open(&*self.disk, &self.directory, *base, end_bound, now)?;
+            self.segments.push(segment);
+            faults.push(found);
+        }
+        if self.segments.is_empty() {
+            let segment = self.create_segment(recovery.log_start_offset.max(Offset(0)), now)?;
+            self.segments.push(segment);
+            faults.push(IndexFaults::default());
+        }
+        Ok(faults)
+    }
+
+    /// Whether there was an epoch file that could be read.
+    fn load_epochs(&mut self) -> DiskResult<bool> {
+        let content = read_whole(&*self.disk, &self.path(EPOCH_FILE), TEXT_FILE_BYTES_MAX)?;
+        let parsed = content.and_then(|content| parse_epochs(std::str::from_utf8(&content).ok()?));
+        let is_there = parsed.is_some();
+        self.epochs = LeaderEpochs::new(parsed.unwrap_or_default());
+        Ok(is_there)
+    }
+
+    /// Makes the `.index` and `.timeindex` anew of segments whose batches are believed and whose indexes are not.
+    /// Differs from Kafka, which trusts them below the recovery point, and then skips records (storage-formats §10).
+    fn repair_positions(
+        &mut self,
+        faults: &[IndexFaults],
+        first_recovered: usize,
+    ) -> Result<(), StorageError> {
+        let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
+        let count = self.segments.len();
+        for at in (0..first_recovered).filter(|at| faults[*at].positions) {
+            let segment = &mut self.segments[at];
+            segment.clear_positions(&*disk)?;
+            let log = segment.log.clone();
+            let mut walk = Scan::walk(&*log, 0, segment.bytes);
+            while let Some(batch) = walk.next()? {
+                segment.index_batch(&batch, interval_bytes);
+            }
+            if walk.position() < segment.bytes && at + 1 < count {
+                return Err(damaged(segment, walk.position()));
+            }
+            segment.finish(&*disk)?;
+            let files = segment_files(segment, &*disk)?;
+            self.sync.push(files);
+        }
+        self.segments.iter_mut().take(first_recovered).for_each(Segment::read_largest);
+        Ok(())
+    }
+
+    /// Finds the end of a log that is believed whole. A tail that is no batch is cut off: the mark of a clean stop is not
+    /// believed over it.
+    fn read_last_segment(&mut self, first_recovered: usize) -> Result<(), StorageError> {
+        let count = self.segments.len();
+        if first_recovered < count {
+            return Ok(());
+        }
+        let disk = self.disk.clone();
+        let last = &mut self.segments[count - 1];
+        let position = last.read_tail()?;
+        if position < last.bytes {
+            let end = last.end_offset;
+            last.cut(&*disk, position, end)?;
+            let files = segment_files(last, &*disk)?;
+            self.sync.push(files);
+        }
+        Ok(())
+    }
+
+    /// Which believed segments need a new `.txnindex`. One that is missing is right where nothing was aborted; after a
+    /// crash it is only believed where the next snapshot knows no producer that ever had a marker.
+    fn find_lost_aborts(
+        &self,
+        faults: &[IndexFaults],
+        first_recovered: usize,
+    ) -> Result<Vec<bool>, StorageError> {
+        let is_crash = first_recovered < self.segments.len();
+        let mut rebuilt = vec![false; self.segments.len()];
+        for (at, segment) in self.segments.iter().enumerate().take(first_recovered) {
+            rebuilt[at] = faults[at].transactions;
+            if is_crash && faults[at].transactions_absent && segment.bytes > 0 {
+                let snapshot = self.read_snapshot_above(segment.end_offset)?;
+                let had_marker = |entries: &[fencepost_partition::SnapshotEntry]| {
+                    entries.iter().any(|entry| entry.coordinator_epoch.0 >= 0)
+                };
+                rebuilt[at] |= snapshot.is_none_or(|snapshot| had_marker(&snapshot.entries));
+            }
+        }
+        Ok(rebuilt)
+    }
+
+    /// Folds the log into producer state, from the newest snapshot that covers what need not be looked at; on the way
+    /// recovers the segments that must be, and makes the transaction indexes that were lost.
+    fn fold(
+        &mut self,
+        rebuilt: &[bool],
+        first_recovered: usize,
+        is_clean: bool,
+        now: Millis,
+    ) -> Result<(), StorageError> {
+        let end = self.segments.last().map_or(Offset(0), |last| last.end_offset);
+        let first =
+            rebuilt.iter().position(|rebuilt| *rebuilt).unwrap_or(first_recovered).min(first_recovered);
+        let known_before = self.segments.get(first).map_or(end, |segment| segment.base_offset);
+        let from = self.load_snapshot_below(known_before, now)?;
+        if !is_clean {
+            // They are taken again on the way: what they say was not looked at yet.
+            self.remove_snapshots_above(from.max(known_before))?;
+        }
+        let mut at = self.floor_index(from).unwrap_or(0);
+        while at < self.segments.len() {
+            if at >= first_recovered {
+                self.recover_segment(at)?;
+            } else {
+                self.replay_segment(at, from, rebuilt[at])?;
+            }
+            at += 1;
+            if let Some(next) = self.segments.get(at).map(|next| next.base_offset)
+                && !is_clean
+            {
+                self.producers.advance_map_end_offset(next);
+                self.write_snapshot()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Replays the batches of a believed segment from `from` on.
+    fn replay_segment(&mut self, at: usize, from: Offset, rebuild_aborts: bool) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
+        let segment = &mut self.segments[at];
+        let Some(first) = find_batch(segment, from)? else { return Ok(()) };
+        if rebuild_aborts {
+            segment.txn_index.remove(&*disk)?;
+        }
+        let log = segment.log.clone();
+        let mut walk = Scan::walk(&*log, first.position, segment.bytes);
+        while let Some(batch) = walk.next()? {
+            let completed = self.producers.replay(None, &walk.facts(&batch)?);
+            let aborted = completed.and_then(|completed| self.producers.aborted_txn(&completed));
+            if let Some(aborted) = aborted.filter(|_| rebuild_aborts) {
+                segment.txn_index.push(aborted);
+            }
+        }
+        if walk.position() < segment.bytes {
+            return Err(damaged(segment, walk.position()));
+        }
+        if rebuild_aborts {
+            segment.txn_index.write_pending(&*disk)?;
+            let files = segment_files(segment, &*disk)?;
+            self.sync.push(files);
+        }
+        Ok(())
+    }
+
+    /// Walks a segment whose end is not known: keeps whole batches up to the first that is not, with all later segments
+    /// gone before the cut, so that a crash in between leaves no hole.
+    fn recover_segment(&mut self, at: usize) -> Result<(), StorageError> {
+        let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
+        let segment = &mut self.segments[at];
+        refuse_old_format(segment)?;
+        segment.clear_indexes(&*disk)?;
+        let log = segment.log.clone();
+        let mut walk = Scan::walk(&*log, 0, segment.bytes);
+        let mut end = 0;
+        while let Some(batch) = walk.next()? {
+            if batch.header.last_offset() < segment.base_offset || !walk.is_intact(&batch)? {
+                break;
+            }
+            repair_magic(&*log, &batch)?;
+            segment.index_batch(&batch, interval_bytes);
+            self.epochs_changed |= self.epochs.assign(batch.header.leader_epoch, batch.header.base_offset);
+            let completed = self.producers.replay(None, &walk.facts(&batch)?);
+            if let Some(aborted) = completed.and_then(|completed| self.producers.aborted_txn(&completed)) {
+                segment.txn_index.push(aborted);
+            }
+            end = batch.end();
+        }
+        let is_cut = end < segment.bytes;
+        if is_cut {
+            self.drop_segments_after(at)?;
+        }
+        let segment = &mut self.segments[at];
+        if is_cut {
+            segment.log.truncate(end)?;
+            segment.bytes = end;
+        }
+        segment.finish(&*disk)?;
+        Ok(())
+    }
+
+    fn drop_segments_after(&mut self, at: usize) -> DiskResult<()> {
+        while self.segments.len() > at + 1 {
+            let last = self.segments.pop().expect("there are more than one");
+            last.paths().iter().try_for_each(|path| remove_if_there(&*self.disk, path))?;
+        }
+        self.disk.sync_dir(&self.directory)
+    }
+
+    /// Makes the epochs anew out of the batches. Kafka does so only for the segments it recovers, and loses the rest.
+    fn rebuild_epochs(&mut self) -> Result<(), StorageError> {
+        let mut epochs = LeaderEpochs::default();
+        for segment in &self.segments {
+            let mut walk = segment.walk_from(0);
+            while let Some(batch) = walk.next()? {
+                epochs.assign(batch.header.leader_epoch, batch.header.base_offset);
+            }
+        }
+        self.epochs_changed = !epochs.entries().is_empty();
+        self.epochs = epochs;
+        Ok(())
+    }
+
+    /// Log end, log start, epochs and snapshots, once the segments are what they are.
+    fn settle_offsets(&mut self, recovery: Recovery, now: Now) -> Result<(), StorageError> {
+        let first_base = self.segments[0].base_offset;
+        self.log_end_offset = self.segments.last().map_or(first_base, |last| last.end_offset);
+        self.log_start_offset = recovery.log_start_offset.max(first_base);
+        if self.log_end_offset < self.log_start_offset {
+            let retired = self.truncate_fully_and_start_at(self.log_start_offset, now)?;
+            retired.files.iter().try_for_each(|path| remove_if_there(&*self.disk, path))?;
+            return Ok(());
+        }
+        self.high_watermark = self.log_start_offset;
+        self.producers.advance_map_end_offset(self.log_end_offset);
+        self.producers.on_log_start(self.log_start_offset);
+        self.epochs_changed |= self.epochs.truncate_from_end(self.log_end_offset);
+        self.epochs_changed |= self.epochs.truncate_from_start(self.log_start_offset);
+        self.write_epochs()?;
+        self.remove_snapshots_above(self.log_end_offset)?;
+        self.remove_stray_snapshots()?;
+        self.write_snapshot()?;
+        Ok(())
+    }
+
+    /// Makes durable what was recovered and repaired.
+    fn sync_recovered(&mut self, first_recovered: usize) -> Result<(), StorageError> {
+        let disk = self.disk.clone();
+        let mut files = Vec::new();
+        for segment in self.segments.iter_mut().skip(first_recovered) {
+            files.extend(segment_files(segment, &*disk)?);
+        }
+        // Segments before snapshots, which were noted on the way (storage-formats trap 30).
+        files.iter().filter_map(SyncStep::file).try_for_each(|file| file.sync())?;
+        if !files.is_empty() {
+            self.sync.push([SyncStep::Directory(self.directory.clone())]);
+        }
+        self.sync.set_durable_end(self.log_end_offset);
+        if let Some(ticket) = self.dirty(FlushScope::All) {
+            ticket.run()?;
+            self.mark_synced(&ticket);
+        }
+        let count = self.segments.len();
+        self.segments.iter_mut().take(count.saturating_sub(1)).for_each(Segment::close_indexes);
+        Ok(())
+    }
+
+    /// Makes producer state anew after a truncation.
+    pub(super) fn rebuild_producers(&mut self, now: Millis) -> Result<(), StorageError> {
+        let from = self.load_snapshot_below(self.log_end_offset, now)?;
+        for at in self.floor_index(from).unwrap_or(0)..self.segments.len() {
+            self.replay_segment(at, from, false)?;
+        }
+        self.producers.advance_map_end_offset(self.log_end_offset);
+        Ok(self.write_snapshot()?)
+    }
+}
+
+/// The number of the format lies outside the checksum. A batch that is whole but for it is format 2 and a flipped bit:
+/// no higher format exists. Kafka keeps it, and no client can read it.
+fn repair_magic(log: &dyn DiskFile, batch: &PlacedBatch) -> DiskResult<()> {
+    const MAGIC_AT: u64 = 16;
+    let magic = fencepost_records::MAGIC as u8;
+    if batch.magic == magic { Ok(()) } else { log.write_at(batch.position + MAGIC_AT, &[&[magic]]) }
+}
+
+/// A segment that begins with a message of format 0 or 1 is old, not torn: cutting it would destroy it.
+fn refuse_old_format(segment: &Segment) -> Result<(), StorageError> {
+    const OLD_MESSAGE_BYTES_MIN: i32 = 14;
+    let start = segment.log.read(0, 17)?;
+    let Some(fields) = start.first_chunk::<17>() else { return Ok(()) };
+    let offset = i64::from_be_bytes(*fields.first_chunk().expect("17 bytes"));
+    let length = i32::from_be_bytes([fields[8], fields[9], fields[10], fields[11]]);
+    let fits = length >= OLD_MESSAGE_BYTES_MIN && length as u64 <= segment.bytes.saturating_sub(12);
+    if fits && offset >= segment.base_offset.0 && matches!(fields[16], 0 | 1) {
+        let problem = format!("message format {} cannot be read, only format 2", fields[16]);
+        return Err(StorageError::Corrupt { path: segment.log_path().to_owned(), problem });
+    }
+    Ok(())
+}

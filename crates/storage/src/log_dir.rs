@@ -1,0 +1,318 @@
+//! A log directory: whose it is, which partitions it holds, and what is remembered of each between two runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fencepost_types::{Now, Offset, TopicPartition, Uuid};
+
+use crate::config::LogConfig;
+use crate::disk::{
+    Disk, DiskErrorKind, DiskLock, DiskResult, join, read_whole, remove_if_there, write_atomically,
+};
+use crate::error::StorageError;
+use crate::file_name::{PartitionDirKind, retired_dir};
+use crate::log::{Log, METADATA_FILE, Recovery};
+use crate::text_file::{
+    MetaProperties, TEXT_FILE_BYTES_MAX, format_clean_shutdown, format_offsets, parse_clean_shutdown,
+    parse_offsets, parse_partition_metadata,
+};
+
+const META_PROPERTIES: &str = "meta.properties";
+const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
+const LOCK: &str = ".lock";
+const METADATA_TOPIC: &str = "__cluster_metadata";
+/// Subdirectories that are no partitions: Kafka's cache of remote indexes, and what a file system puts at its root.
+const IGNORED_DIRECTORIES: [&str; 2] = ["remote-log-index-cache", "lost+found"];
+
+/// What a log directory remembers of each partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Checkpoint {
+    /// Everything below is durable.
+    RecoveryPoint,
+    /// The first offset that may be read, where that is not the first there is.
+    LogStart,
+    /// The high watermark.
+    HighWatermark,
+    /// The first offset that the cleaner has not seen.
+    Cleaner,
+}
+
+impl Checkpoint {
+    const ALL: [Self; 4] = [Self::RecoveryPoint, Self::LogStart, Self::HighWatermark, Self::Cleaner];
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::RecoveryPoint => "recovery-point-offset-checkpoint",
+            Self::LogStart => "log-start-offset-checkpoint",
+            Self::HighWatermark => "replication-offset-checkpoint",
+            Self::Cleaner => "cleaner-offset-checkpoint",
+        }
+    }
+}
+
+/// A partition's directory, before its log is opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartitionDir {
+    /// Topic and number, from the name.
+    pub partition: TopicPartition,
+    /// From `partition.metadata`; `None` where that cannot be read.
+    pub topic_id: Option<Uuid>,
+}
+
+/// The offsets of many logs, to be written to the checkpoints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogOffsets {
+    recovery_points: BTreeMap<TopicPartition, Offset>,
+    log_starts: BTreeMap<TopicPartition, Offset>,
+    high_watermarks: BTreeMap<TopicPartition, Offset>,
+}
+
+impl LogOffsets {
+    /// Adds what one log has to be remembered by.
+    pub fn add(&mut self, log: &Log) {
+        if !log.has_directory() {
+            return;
+        }
+        let partition = log.partition();
+        self.recovery_points.insert(partition.clone(), log.recovery_point());
+        self.high_watermarks.insert(partition.clone(), log.high_watermark());
+        if log.log_start_offset() > log.first_segment_base() {
+            self.log_starts.insert(partition.clone(), log.log_start_offset());
+        }
+    }
+}
+
+/// An open log directory: locked, and known to be ours. The disk's root is the directory.
+#[derive(Debug)]
+pub struct LogDir {
+    disk: Arc<dyn Disk>,
+    meta: MetaProperties,
+    clean_broker_epoch: Option<i64>,
+    checkpoints: BTreeMap<Checkpoint, BTreeMap<TopicPartition, Offset>>,
+    unreadable: Vec<&'static str>,
+    _lock: Box<dyn DiskLock>,
+}
+
+impl LogDir {
+    /// Locks a log directory and reads what it says of itself. An empty one becomes ours: it gets `new` as its
+    /// `meta.properties`. One that is in use must have the node id of `new`; its cluster id and directory id stay.
+    ///
+    /// The mark of a clean stop is read and then removed, before any log is opened (storage-formats trap 19). Deleted
+    /// partitions are unlinked. A checkpoint that cannot be read counts as missing, see [`LogDir::unreadable_files`].
+    ///
+    /// Errors: [`crate::DiskErrorKind::Locked`] while another process has it; [`StorageError::WrongOwner`].
+    pub fn open(disk: Arc<dyn Disk>, new: MetaProperties) -> Result<Self, StorageError> {
+        disk.create_dir("")?;
+        let lock = disk.lock(LOCK)?;
+        let meta = own(&*disk, new)?;
+        let mark = read_text(&*disk, CLEAN_SHUTDOWN)?;
+        let clean_broker_epoch = mark.as_deref().map(parse_clean_shutdown);
+        if mark.is_some() {
+            disk.remove(CLEAN_SHUTDOWN)?;
+            disk.sync_dir("")?;
+        }
+        let mut log_dir = Self {
+            disk,
+            meta,
+            clean_broker_epoch,
+            checkpoints: BTreeMap::new(),
+            unreadable: Vec::new(),
+            _lock: lock,
+        };
+        log_dir.read_checkpoints()?;
+        log_dir.remove_deleted()?;
+        Ok(log_dir)
+    }
+
+    fn read_checkpoints(&mut self) -> Result<(), StorageError> {
+        for checkpoint in Checkpoint::ALL {
+            let text = read_text(&*self.disk, checkpoint.file())?;
+            let parsed = text.as_deref().map(parse_offsets);
+            if parsed == Some(None) {
+                self.unreadable.push(checkpoint.file());
+            }
+            self.checkpoints.insert(checkpoint, parsed.flatten().unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn remove_deleted(&self) -> Result<(), StorageError> {
+        for entry in self.disk.list("")?.into_iter().filter(|entry| entry.is_dir) {
+            if PartitionDirKind::parse(&entry.name) == Some(PartitionDirKind::Delete) {
+                self.remove_retired(&entry.name)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Unlinks a directory that [`Log::delete`] has renamed, with all its files.
+    pub fn remove_retired(&self, name: &str) -> Result<(), StorageError> {
+        remove_retired(&*self.disk, name)
+    }
+
+    /// The directories of live partitions. Strays, and copies that were under way, are left alone.
+    ///
+    /// Errors: [`StorageError::Corrupt`] for a directory that is no partition's, as Kafka does.
+    pub fn partitions(&self) -> Result<Vec<PartitionDir>, StorageError> {
+        let mut partitions = Vec::new();
+        for entry in self.disk.list("")?.into_iter().filter(|entry| entry.is_dir) {
+            if IGNORED_DIRECTORIES.contains(&entry.name.as_str()) {
+                continue;
+            }
+            match PartitionDirKind::parse(&entry.name) {
+                Some(PartitionDirKind::Live(partition)) => {
+                    let metadata = read_text(&*self.disk, &join(&entry.name, METADATA_FILE))?;
+                    let topic_id = metadata.as_deref().and_then(parse_partition_metadata);
+                    partitions.push(PartitionDir { partition, topic_id });
+                }
+                Some(PartitionDirKind::Delete | PartitionDirKind::Stray | PartitionDirKind::Future) => {}
+                None => {
+                    let problem = "is not in the form topic-partition; keep no directories of your own here";
+                    return Err(StorageError::Corrupt { path: entry.name, problem: problem.to_owned() });
+                }
+            }
+        }
+        Ok(partitions)
+    }
+
+    /// Puts the directory of a partition aside that the metadata does not know, or knows by another id. `unique` is 128
+    /// random bits. Answers the new name.
+    ///
+    /// Source: Kafka LogManager.handleStrayPartition.
+    pub fn set_aside(&self, partition: &TopicPartition, unique: u128) -> Result<String, StorageError> {
+        let name = retired_dir(partition, unique, "stray");
+        self.disk.rename(&partition.to_string(), &name)?;
+        self.disk.sync_dir("")?;
+        Ok(name)
+    }
+
+    /// Opens a partition's log with what is remembered of it. The high watermark is the remembered one, as far as the log
+    /// reaches.
+    pub fn open_log(
+        &self,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        now: Now,
+    ) -> Result<Log, StorageError> {
+        let remembered = |checkpoint| self.offset(checkpoint, &partition).unwrap_or(Offset(0));
+        let recovery = Recovery {
+            // The metadata log is always recovered from its recovery point (storage-formats §10).
+            clean: self.was_clean() && &*partition.topic != METADATA_TOPIC,
+            recovery_point: remembered(Checkpoint::RecoveryPoint),
+            log_start_offset: remembered(Checkpoint::LogStart),
+        };
+        let high_watermark = remembered(Checkpoint::HighWatermark);
+        let mut log = Log::open(self.disk.clone(), partition, topic_id, config, recovery, now)?;
+        log.update_high_watermark(high_watermark);
+        Ok(log)
+    }
+
+    /// What was remembered of a partition at the start.
+    pub fn offset(&self, checkpoint: Checkpoint, partition: &TopicPartition) -> Option<Offset> {
+        self.checkpoints.get(&checkpoint)?.get(partition).copied()
+    }
+
+    /// Remembers recovery points, log starts and high watermarks. A partition that `offsets` does not name is forgotten.
+    pub fn write_checkpoints(&self, offsets: &LogOffsets) -> Result<(), StorageError> {
+        self.write_checkpoint(Checkpoint::RecoveryPoint, &offsets.recovery_points)?;
+        self.write_checkpoint(Checkpoint::LogStart, &offsets.log_starts)?;
+        self.write_checkpoint(Checkpoint::HighWatermark, &offsets.high_watermarks)
+    }
+
+    /// Replaces one checkpoint.
+    pub fn write_checkpoint(
+        &self,
+        checkpoint: Checkpoint,
+        offsets: &BTreeMap<TopicPartition, Offset>,
+    ) -> Result<(), StorageError> {
+        Ok(write_atomically(&*self.disk, checkpoint.file(), format_offsets(offsets).as_bytes())?)
+    }
+
+    /// Leaves the mark of a clean stop: only after every log was opened, and closed again, and the checkpoints written.
+    pub fn mark_clean(&self, broker_epoch: i64) -> Result<(), StorageError> {
+        let mark = self.disk.create(CLEAN_SHUTDOWN)?;
+        mark.write_at(0, &[format_clean_shutdown(broker_epoch).as_bytes()])?;
+        mark.sync()?;
+        Ok(self.disk.sync_dir("")?)
+    }
+
+    /// Whether the last stop was a clean one.
+    pub fn was_clean(&self) -> bool {
+        self.clean_broker_epoch.is_some()
+    }
+
+    /// The broker epoch that the mark of a clean stop had; −1 if it had none that could be read.
+    pub fn clean_broker_epoch(&self) -> Option<i64> {
+        self.clean_broker_epoch
+    }
+
+    /// Whose it is.
+    pub fn meta(&self) -> &MetaProperties {
+        &self.meta
+    }
+
+    /// The directory's own id.
+    pub fn directory_id(&self) -> Uuid {
+        self.meta.directory_id.expect("one was given when the directory was opened")
+    }
+
+    /// Checkpoints that could not be read and count as missing: worth a loud warning. Nothing is lost by it but time.
+    pub fn unreadable_files(&self) -> &[&'static str] {
+        &self.unreadable
+    }
+
+    /// The disk that it lies on.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+}
+
+/// Unlinks a directory of files.
+fn remove_retired(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
+    let entries = match disk.list(name) {
+        Err(error) if error.kind == DiskErrorKind::NotFound => return Ok(()),
+        listed => listed?,
+    };
+    for entry in entries {
+        remove_if_there(disk, &join(name, &entry.name))?;
+    }
+    disk.remove_dir(name)?;
+    Ok(())
+}
+
+/// Checks that the directory is ours, or makes it so.
+fn own(disk: &dyn Disk, new: MetaProperties) -> Result<MetaProperties, StorageError> {
+    let new_directory_id = new.directory_id;
+    assert!(new_directory_id.is_some(), "a new log directory needs an id");
+    let Some(text) = read_text(disk, META_PROPERTIES)? else {
+        for checkpoint in Checkpoint::ALL {
+            if read_text(disk, checkpoint.file())?.is_none() {
+                disk.create(checkpoint.file())?;
+            }
+        }
+        write_atomically(disk, META_PROPERTIES, new.format().as_bytes())?;
+        return Ok(new);
+    };
+    let mut meta = MetaProperties::parse(&text)
+        .map_err(|problem| StorageError::Corrupt { path: META_PROPERTIES.to_owned(), problem })?;
+    if meta.node_id != new.node_id {
+        return Err(StorageError::WrongOwner {
+            what: "node.id",
+            expected: new.node_id.to_string(),
+            found: meta.node_id.to_string(),
+        });
+    }
+    if meta.directory_id.is_none() {
+        meta.directory_id = new_directory_id;
+        write_atomically(disk, META_PROPERTIES, meta.format().as_bytes())?;
+    }
+    Ok(meta)
+}
+
+/// A text file's content; `None` if there is none. Bytes that are no text come out as replacement characters, and then
+/// nothing parses them.
+fn read_text(disk: &dyn Disk, path: &str) -> DiskResult<Option<String>> {
+    let content = read_whole(disk, path, TEXT_FILE_BYTES_MAX)?;
+    Ok(content.map(|content| String::from_utf8_lossy(&content).into_owned()))
+}
