@@ -4,15 +4,18 @@
 //! engine appends, waits for durability, carries markers to partition leaders and brings back what they answered.
 //!
 //! ```text
-//!             InitProducerId          AddPartitions                EndTxn
-//!  (unknown) ───────────────► Empty ───────────────► Ongoing ───────────────► PrepareCommit
-//!      ▲                       ▲ ▲                    ▲   │  EndTxn, timeout,  PrepareAbort
-//!      │ expired: tombstone    │ │ InitProducerId     │   │  InitProducerId      │    ▲
-//!      └───────────────────────┤ └────────────────────┼───┼──────────┐           │    │ version 2: abort
-//!                              │                      │   └──────────┼───────────┼────┤ of nothing
-//!                              │        AddPartitions │              │           ▼    │
-//!                              └──────────────────────┴────────── CompleteCommit, CompleteAbort
-//!                                                                  (no marker is owed any more)
+//!              InitProducerId         AddPartitions               EndTxn, timeout, a new instance
+//!   (unknown) ──────────────► Empty ────────────────► Ongoing ───────────────────────────┐
+//!       ▲                      ▲ │                       ▲                               ▼
+//!       │ long unused          │ │ abort of nothing      │ AddPartitions     PrepareCommit, PrepareAbort
+//!       │                      │ │ (version 2)           │                               │
+//!       │       InitProducerId │ └───────────────────────┼──────► to PrepareAbort        │ every marker
+//!       │                      │                         │                               │ is written
+//!       └──────────────────────┴─────── CompleteCommit, CompleteAbort ◄──────────────────┘
+//!                                       (like Empty in all respects)
+//!
+//!   request ─► decide ─► record ─► replay ─► [durable] ─► reply
+//!                                    └─► markers_owed ─► [leaders] ─► MarkersWritten ─► decide ─► Complete*
 //! ```
 //!
 //! Kafka keeps a pending state beside the state, for the time in which a record is being appended. Here a decision is

@@ -127,7 +127,12 @@ impl TransactionShard {
             lacking.remove(partition);
         });
         if lacking.is_empty() {
-            return self.complete(now, token, &markers.transactional_id, Reply::Markers(MarkersLeft::None));
+            return self.complete(
+                now,
+                token,
+                &markers.transactional_id,
+                Reply::Markers(MarkersLeft::Nothing),
+            );
         }
         let reply = Reply::Markers(MarkersLeft::Owed(lacking.len()));
         let mut decision = Decision::answer(token, reply);

@@ -1,8 +1,9 @@
 //! Records of `__transaction_state`, byte for byte as Kafka writes them.
 //!
-//! The codec stands here and not in the generated one because a value may carry one field of ours: the last epoch,
-//! which Kafka 4.4 forgets (`coordinator trap 9`). It is a tagged field far above Kafka's, which every reader skips,
-//! and it is written only when it does not follow from the rest, so most values are exactly Kafka's.
+//! The codec is written here, and compared with the one that is generated from Kafka's schema, because a value may
+//! carry one field of ours: the last epoch, which Kafka 4.4 forgets (`coordinator trap 9`). It is a tagged field far
+//! above Kafka's, which every reader skips, and it is written only where it does not follow from the rest, so most
+//! values are exactly Kafka's.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -214,3 +215,6 @@ fn decode_tags(r: &mut Reader, txn: &mut TxnMetadata) -> Decoded<()> {
     txn.last_producer_epoch = last_producer_epoch.unwrap_or_else(|| txn.derived_last_producer_epoch());
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

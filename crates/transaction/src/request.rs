@@ -37,7 +37,7 @@ pub enum Request {
     },
     /// All transactional ids that pass the filter.
     List(ListFilter),
-    /// Do what is due. At most one thing is done; asked again while [`fencepost_coordinator::Shard::next_deadline`] is due.
+    /// Do what is due: one thing at most. Asked again while [`fencepost_coordinator::Shard::next_deadline`] is due.
     Tick {
         /// A fresh producer id, if the last tick was refused with [`Refusal::ProducerIdNeeded`].
         fresh_producer_id: Option<ProducerId>,
@@ -247,7 +247,7 @@ pub enum MarkersLeft {
     /// So many partitions still lack their marker.
     Owed(usize),
     /// The transaction is complete.
-    None,
+    Nothing,
 }
 
 /// What a tick did.

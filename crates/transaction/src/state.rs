@@ -218,3 +218,6 @@ impl TxnMetadata {
 
 /// The last epoch that a client can hold; the one above it exists only here and in markers.
 pub const LAST_CLIENT_EPOCH: ProducerEpoch = ProducerEpoch(i16::MAX - 1);
+
+#[cfg(test)]
+mod tests;

@@ -144,9 +144,9 @@ impl TxnMetadata {
             TransactionState::Empty => {
                 let rises = self.producer_id == before.producer_id
                     && before.producer_epoch.next() == Some(self.producer_epoch);
-                let rotates =
-                    self.producer_id != before.producer_id && self.producer_epoch == ProducerEpoch(0);
-                (is_same_producer || rises || rotates)
+                let begins = self.producer_epoch == ProducerEpoch(0)
+                    && (self.producer_id != before.producer_id || before.producer_epoch < ProducerEpoch(0));
+                (is_same_producer || rises || begins)
                     && self.partitions.is_empty()
                     && self.start == Millis::NONE
             }
