@@ -30,6 +30,8 @@ mod snappy;
 mod window;
 #[cfg(feature = "compression")]
 mod xxhash32;
+#[cfg(feature = "compression")]
+mod zstd;
 
 /// A codec. Source: Kafka CompressionType.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,20 +3,22 @@
 use std::io::Read;
 
 use alloc::vec::Vec;
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::MultiGzDecoder;
 
-use super::{CompressionError, CompressionType, DecompressionLimit, lz4, snappy};
+use super::{CompressionError, CompressionType, DecompressionLimit, lz4, snappy, zstd};
 
-/// Plain bytes that gzip and zstd are asked for at a time.
-const PIECE_BYTES: usize = 64 * 1024;
-/// The largest window a zstd frame may ask for, as a power of two: 128 MiB, what level 22 writes and what the Java
-/// client reads at most. Memory for it is touched only as far as bytes come out, which the limit bounds.
-const ZSTD_WINDOW_LOG_MAX: u32 = 27;
+/// Plain bytes that gzip and zstd are asked for at a time: at most these, less for small payloads …
+const PIECE_BYTES_MAX: usize = 64 * 1024;
+/// … and at least these.
+const PIECE_BYTES_MIN: usize = 4 * 1024;
+/// How far records usually inflate, at most.
+const USUAL_RATIO: usize = 8;
 
 /// Decompresses one payload.
 pub(super) struct Decoder<'a> {
     codec: CompressionType,
     stream: Stream<'a>,
+    piece_bytes: usize,
     bytes_max: usize,
     bytes_out: usize,
 }
@@ -27,7 +29,7 @@ enum Stream<'a> {
     Gzip(MultiGzDecoder<&'a [u8]>),
     Snappy(snappy::Blocks<'a>),
     Lz4(lz4::Frame<'a>),
-    Zstd(zstd::stream::read::Decoder<'static, &'a [u8]>),
+    Zstd(zstd::Frames<'a>),
 }
 
 impl<'a> Decoder<'a> {
@@ -43,13 +45,15 @@ impl<'a> Decoder<'a> {
             CompressionType::Gzip => Stream::Gzip(MultiGzDecoder::new(payload)),
             CompressionType::Snappy => Stream::Snappy(snappy::Blocks::new(payload).ok_or(corrupt)?),
             CompressionType::Lz4 => Stream::Lz4(lz4::Frame::new(payload).ok_or(corrupt)?),
-            CompressionType::Zstd => {
-                let mut decoder = zstd::stream::read::Decoder::with_buffer(payload).map_err(|_| corrupt)?;
-                decoder.window_log_max(ZSTD_WINDOW_LOG_MAX).map_err(|_| corrupt)?;
-                Stream::Zstd(decoder)
-            }
+            CompressionType::Zstd => Stream::Zstd(zstd::Frames::new(payload).ok_or(corrupt)?),
         };
-        Ok(Self { codec, stream, bytes_max: limit.bytes_max(payload.len()), bytes_out: 0 })
+        Ok(Self {
+            codec,
+            stream,
+            piece_bytes: (payload.len() * USUAL_RATIO).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX),
+            bytes_max: limit.bytes_max(payload.len()),
+            bytes_out: 0,
+        })
     }
 
     /// Appends the next piece to `out`; false at the end of the payload, and then nothing was appended.
@@ -59,8 +63,11 @@ impl<'a> Decoder<'a> {
         let corrupt = CompressionError::Corrupt(self.codec);
         let too_large = CompressionError::TooLarge { bytes_max: self.bytes_max };
         let more = match &mut self.stream {
-            Stream::Gzip(decoder) => read_some(decoder, out).ok_or(corrupt)?,
-            Stream::Zstd(decoder) => read_some(decoder, out).ok_or(corrupt)?,
+            Stream::Gzip(decoder) => read_some(decoder, out, self.piece_bytes).ok_or(corrupt)?,
+            Stream::Zstd(frames) => {
+                out.reserve(self.piece_bytes);
+                frames.read_some(out).ok_or(corrupt)?
+            }
             Stream::Lz4(frame) => frame.read_block(out).ok_or(corrupt)?,
             Stream::Snappy(blocks) => match blocks.next_block().ok_or(corrupt)? {
                 // A snappy block announces its size: refuse it before there is memory for it.
@@ -86,9 +93,9 @@ impl<'a> Decoder<'a> {
 }
 
 /// Reads up to a piece; `Some(false)` at the end, `None` on an error.
-fn read_some(reader: &mut impl Read, out: &mut Vec<u8>) -> Option<bool> {
+fn read_some(reader: &mut impl Read, out: &mut Vec<u8>, piece_bytes: usize) -> Option<bool> {
     let before = out.len();
-    out.resize(before + PIECE_BYTES, 0);
+    out.resize(before + piece_bytes, 0);
     let mut filled = before;
     while filled < out.len() {
         match reader.read(&mut out[filled..]) {

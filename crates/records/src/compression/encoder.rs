@@ -4,7 +4,7 @@ use std::io::Write;
 
 use alloc::vec::Vec;
 
-use super::{Compression, CompressionType, lz4, snappy};
+use super::{Compression, CompressionType, lz4, snappy, zstd};
 
 /// gzip's levels.
 const GZIP_LEVELS: core::ops::RangeInclusive<i32> = 1..=9;
@@ -16,7 +16,7 @@ pub(super) fn encode(compression: Compression, plain: &[u8]) -> Vec<u8> {
         CompressionType::Gzip => gzip(plain, compression.level),
         CompressionType::Snappy => snappy::encode(plain),
         CompressionType::Lz4 => lz4::encode(plain),
-        CompressionType::Zstd => zstd(plain, compression.level),
+        CompressionType::Zstd => zstd::encode(plain, compression.level),
     }
 }
 
@@ -29,11 +29,4 @@ fn gzip(plain: &[u8], level: Option<i32>) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
     encoder.write_all(plain).expect("writing to memory cannot fail");
     encoder.finish().expect("writing to memory cannot fail")
-}
-
-fn zstd(plain: &[u8], level: Option<i32>) -> Vec<u8> {
-    let levels = zstd::compression_level_range();
-    let level =
-        level.map_or(zstd::DEFAULT_COMPRESSION_LEVEL, |level| level.clamp(*levels.start(), *levels.end()));
-    zstd::bulk::compress(plain, level).expect("the bound of the codec leaves room for any input")
 }
