@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use fencepost_protocol::messages::*;
 use fencepost_protocol::{ApiKey, RequestBody, RequestHeader};
-use fencepost_types::wire::{DecodeError, Decoded, Reader};
+use fencepost_types::wire::{DecodeError, Decoded, Reader, Writer};
 
 fn decode(api_key: ApiKey, version: i16, bytes: &[u8]) -> Decoded<RequestBody> {
     RequestBody::decode(api_key, version, &mut Reader::new(Bytes::copy_from_slice(bytes)))
@@ -58,7 +58,28 @@ fn leniencies() {
     assert_eq!(body.topics.unwrap()[0].name.as_deref(), Some("\u{fffd}("));
 }
 
-/// Tags that are not known here are skipped, in any order and also repeated; so is a tag that a later version knows.
+/// A tag that only later versions of the message have is malformed, as it is to Kafka.
+#[test]
+fn tags_of_other_versions_are_refused() {
+    let body = |version: i16, tags: &[u8]| {
+        let mut w = Writer::new();
+        FetchRequest::default().encode(&mut w, version);
+        let mut bytes = w.into_bytes().to_vec();
+        bytes.pop();
+        bytes.extend(tags);
+        FetchRequest::decode(&mut Reader::new(bytes.into()), version)
+    };
+    let replica_state = [1, 1, 13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2, 0];
+    assert_eq!(body(15, &replica_state).unwrap().replica_state.replica_epoch, 2);
+    assert_eq!(body(12, &replica_state), Err(DecodeError::UnexpectedTag));
+    // Differs from Kafka, which does not look at the size of a tag that it knows: the size must be the field's own.
+    let mut longer = replica_state.to_vec();
+    longer[2] += 1;
+    longer.push(0);
+    assert_eq!(body(15, &longer), Err(DecodeError::TaggedFieldSize));
+}
+
+/// Tags that are not known here are skipped, in any order and also repeated.
 #[test]
 fn unknown_tags_are_skipped() {
     assert!(metadata(9, &[0, 1, 0, 0, 3, 101, 1, 9, 100, 0, 100, 2, 1, 2]).is_ok());

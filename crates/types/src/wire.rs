@@ -27,6 +27,8 @@ pub enum DecodeError {
     StringTooLong,
     /// A tagged field did not use exactly the bytes its size announced.
     TaggedFieldSize,
+    /// A tagged field that only other versions of the message have.
+    UnexpectedTag,
     /// The elements of its arrays would take far more memory than the bytes they come from.
     TooManyElements,
     /// The message has no such version.
@@ -41,6 +43,7 @@ impl core::fmt::Display for DecodeError {
             Self::VarintTooLong => "a variable-length number is too long",
             Self::StringTooLong => "a string is longer than 32767 bytes",
             Self::TaggedFieldSize => "a tagged field has another size than announced",
+            Self::UnexpectedTag => "a tagged field is of another version",
             Self::TooManyElements => "the arrays would take far more memory than their bytes",
             Self::UnsupportedVersion => "the message has no such version",
         })

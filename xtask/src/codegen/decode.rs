@@ -113,6 +113,9 @@ fn tagged_section(cx: &Context<'_>, tagged: &[&Member]) -> Result<String> {
                 condition(&member.field.versions, &flexible).map(|c| format!(" if {c}")).unwrap_or_default();
             let (tag, name) = (member.field.tag.unwrap_or(0), ident(&member.field.name));
             writeln!(arms, "{tag}{guard} => it.{name} = {},", read_value(cx, member)?)?;
+            if !guard.is_empty() {
+                writeln!(arms, "{tag} => return Err(DecodeError::UnexpectedTag),")?;
+            }
         }
         format!(
             "r.tagged_fields(|tag, r| {{\nmatch tag {{\n{arms}_ => return Ok(false),\n}}\nOk(true)\n}})?;\n"

@@ -125,3 +125,12 @@ fn stale(root: &Path, files: &BTreeMap<String, String>) -> Result<Vec<String>> {
     }
     Ok(stale)
 }
+
+#[cfg(test)]
+mod tests {
+    /// What is checked in is what the schema gives.
+    #[test]
+    fn generated_files_are_fresh() {
+        super::run(true).unwrap();
+    }
+}

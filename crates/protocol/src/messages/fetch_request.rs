@@ -202,6 +202,7 @@ impl FetchRequest {
                 match tag {
                     0 => it.cluster_id = r.nullable_string(compact)?,
                     1 if version >= 15 => it.replica_state = ReplicaState::read(r, version)?,
+                    1 => return Err(DecodeError::UnexpectedTag),
                     _ => return Ok(false),
                 }
                 Ok(true)
@@ -323,7 +324,9 @@ impl Partitions {
             r.tagged_fields(|tag, r| {
                 match tag {
                     0 if version >= 17 => it.replica_directory_id = r.uuid()?,
+                    0 => return Err(DecodeError::UnexpectedTag),
                     1 if version >= 18 => it.high_watermark = r.i64()?,
+                    1 => return Err(DecodeError::UnexpectedTag),
                     _ => return Ok(false),
                 }
                 Ok(true)

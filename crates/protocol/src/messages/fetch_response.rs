@@ -203,6 +203,7 @@ impl FetchResponse {
                             .elements(compact, 11, version, NodeEndpoints::read)?
                             .ok_or(DecodeError::UnexpectedNull)?
                     }
+                    0 => return Err(DecodeError::UnexpectedTag),
                     _ => return Ok(false),
                 }
                 Ok(true)

@@ -157,6 +157,7 @@ impl ProduceResponse {
                             .elements(compact, 11, version, NodeEndpoints::read)?
                             .ok_or(DecodeError::UnexpectedNull)?
                     }
+                    0 => return Err(DecodeError::UnexpectedTag),
                     _ => return Ok(false),
                 }
                 Ok(true)
@@ -258,6 +259,7 @@ impl PartitionResponses {
             r.tagged_fields(|tag, r| {
                 match tag {
                     0 if version >= 10 => it.current_leader = CurrentLeader::read(r, version)?,
+                    0 => return Err(DecodeError::UnexpectedTag),
                     _ => return Ok(false),
                 }
                 Ok(true)

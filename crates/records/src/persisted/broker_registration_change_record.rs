@@ -64,11 +64,14 @@ impl BrokerRegistrationChangeRecord {
             match tag {
                 0 => it.fenced = r.i8()?,
                 1 if version >= 1 => it.in_controlled_shutdown = r.i8()?,
+                1 => return Err(DecodeError::UnexpectedTag),
                 2 if version >= 2 => {
                     it.log_dirs =
                         r.elements(true, 16, 0, |r, _| r.uuid())?.ok_or(DecodeError::UnexpectedNull)?
                 }
+                2 => return Err(DecodeError::UnexpectedTag),
                 3 if version >= 3 => it.cordoned_log_dirs = r.elements(true, 16, 0, |r, _| r.uuid())?,
+                3 => return Err(DecodeError::UnexpectedTag),
                 _ => return Ok(false),
             }
             Ok(true)

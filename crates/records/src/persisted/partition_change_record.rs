@@ -102,8 +102,11 @@ impl PartitionChangeRecord {
                 4 => it.adding_replicas = r.elements(true, 4, 0, |r, _| r.i32())?,
                 5 => it.leader_recovery_state = r.i8()?,
                 6 if version >= 2 => it.eligible_leader_replicas = r.elements(true, 4, 0, |r, _| r.i32())?,
+                6 => return Err(DecodeError::UnexpectedTag),
                 7 if version >= 2 => it.last_known_elr = r.elements(true, 4, 0, |r, _| r.i32())?,
+                7 => return Err(DecodeError::UnexpectedTag),
                 8 if version >= 1 => it.directories = r.elements(true, 16, 0, |r, _| r.uuid())?,
+                8 => return Err(DecodeError::UnexpectedTag),
                 _ => return Ok(false),
             }
             Ok(true)

@@ -109,7 +109,9 @@ impl PartitionRecord {
             match tag {
                 0 => it.leader_recovery_state = r.i8()?,
                 1 if version >= 2 => it.eligible_leader_replicas = r.elements(true, 4, 0, |r, _| r.i32())?,
+                1 => return Err(DecodeError::UnexpectedTag),
                 2 if version >= 2 => it.last_known_elr = r.elements(true, 4, 0, |r, _| r.i32())?,
+                2 => return Err(DecodeError::UnexpectedTag),
                 _ => return Ok(false),
             }
             Ok(true)

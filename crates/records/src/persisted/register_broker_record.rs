@@ -124,7 +124,9 @@ impl RegisterBrokerRecord {
                     it.log_dirs =
                         r.elements(true, 16, 0, |r, _| r.uuid())?.ok_or(DecodeError::UnexpectedNull)?
                 }
+                0 => return Err(DecodeError::UnexpectedTag),
                 1 if version >= 4 => it.cordoned_log_dirs = r.elements(true, 16, 0, |r, _| r.uuid())?,
+                1 => return Err(DecodeError::UnexpectedTag),
                 _ => return Ok(false),
             }
             Ok(true)
