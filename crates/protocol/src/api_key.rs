@@ -312,7 +312,7 @@ impl ApiKey {
     }
 
     /// The lowest and the highest version that the codec knows.
-    pub(crate) const fn bounds(self) -> (i16, i16) {
+    pub const fn bounds(self) -> (i16, i16) {
         match self {
             Self::Produce => (3, 13),
             Self::Fetch => (4, 18),

@@ -42,79 +42,66 @@ fn bounds(message: &Message) -> (i16, i16) {
 /// `api_key.rs`.
 pub fn api_keys(messages: &[Message]) -> Result<String> {
     let apis = apis(messages)?;
-    let mut variants = String::new();
-    let mut codes = String::new();
-    let mut names = String::new();
-    let mut versions = String::new();
-    let mut flexible = String::new();
-    let mut unstable = Vec::new();
-    let mut controller = Vec::new();
-    for Api { name, request, .. } in &apis {
-        let (low, high) = bounds(request);
-        writeln!(variants, "/// {name}, versions {low}–{high}.\n{name} = {},", request.key)?;
-        writeln!(codes, "{} => Self::{name},", request.key)?;
-        writeln!(names, "Self::{name} => \"{name}\",")?;
-        writeln!(versions, "Self::{name} => ({low}, {high}),")?;
-        let from = if request.flexible_from == i16::MAX {
-            "i16::MAX".into()
-        } else {
-            request.flexible_from.to_string()
-        };
-        writeln!(flexible, "Self::{name} => {from},")?;
-        if request.latest_unstable {
-            unstable.push(format!("Self::{name}"));
-        }
-        if request.controller_listener {
-            controller.push(format!("Self::{name}"));
-        }
-    }
-    let all: Vec<String> = apis.iter().map(|api| format!("Self::{}", api.name)).collect();
+    let lines = |line: &dyn Fn(&Api<'_>) -> String| apis.iter().map(line).collect::<String>();
+    let names_where = |holds: &dyn Fn(&Message) -> bool| {
+        let those = apis.iter().filter(|api| holds(api.request));
+        those.map(|api| format!("Self::{}", api.name)).collect::<Vec<_>>()
+    };
+    let variants = lines(&|api| {
+        let (low, high) = bounds(api.request);
+        format!("/// {name}, versions {low}–{high}.\n{name} = {},", api.request.key, name = api.name)
+    });
+    let codes = lines(&|api| format!("{} => Self::{},", api.request.key, api.name));
+    let names = lines(&|api| format!("Self::{name} => \"{name}\",", name = api.name));
+    let versions = lines(&|api| format!("Self::{} => {:?},", api.name, bounds(api.request)));
+    let flexible = lines(&|api| {
+        let from = api.request.flexible_from;
+        let from = if from == i16::MAX { "i16::MAX".to_string() } else { from.to_string() };
+        format!("Self::{} => {from},", api.name)
+    });
+    let by_key = [
+        ("/// The API with this key, if it is known here.", "from_code(code: i16) -> Option<Self>", {
+            format!("Some(match code {{ {codes} _ => return None }})")
+        }),
+        ("/// Kafka's name of the API.", "name(self) -> &'static str", format!("match self {{ {names} }}")),
+        ("/// The lowest and the highest version that the codec knows.", "bounds(self) -> (i16, i16)", {
+            format!("match self {{ {versions} }}")
+        }),
+        (
+            "/// The first flexible version; beyond every version where there is none.",
+            "flexible_from(self) -> i16",
+            { format!("match self {{ {flexible} }}") },
+        ),
+        (
+            "/// Whether the highest version is unstable: Kafka shows it only when asked to.",
+            "latest_version_unstable(self) -> bool",
+            format!("matches!(self, {})", names_where(&|m| m.latest_unstable).join(" | ")),
+        ),
+        (
+            "/// Whether Kafka serves the API on a controller's listener too.",
+            "on_controller_listener(self) -> bool",
+            format!("matches!(self, {})", names_where(&|m| m.controller_listener).join(" | ")),
+        ),
+    ];
+    let functions: Vec<String> =
+        by_key.iter().map(|(doc, head, body)| format!("{doc}\npub const fn {head} {{ {body} }}\n")).collect();
     Ok(format!(
         "//! The APIs: keys, names, versions.
 
         /// An API of Kafka's protocol that this codec knows.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(i16)]
-        pub enum ApiKey {{\n{variants}}}
+        pub enum ApiKey {{\n{variants}\n}}
 
         impl ApiKey {{
-            /// Every one, by rising key.
-            pub const ALL: [Self; {count}] = [{all}];
+        /// Every one, by rising key.
+        pub const ALL: [Self; {count}] = [{all}];
 
-            /// The API with this key, if it is known here.
-            pub const fn from_code(code: i16) -> Option<Self> {{
-                Some(match code {{\n{codes}_ => return None,\n}})
-            }}
-
-            /// Kafka's name of the API.
-            pub const fn name(self) -> &'static str {{
-                match self {{\n{names}}}
-            }}
-
-            /// The lowest and the highest version that the codec knows.
-            pub(crate) const fn bounds(self) -> (i16, i16) {{
-                match self {{\n{versions}}}
-            }}
-
-            /// The first flexible version; beyond every version where there is none.
-            pub const fn flexible_from(self) -> i16 {{
-                match self {{\n{flexible}}}
-            }}
-
-            /// Whether the highest version is unstable: Kafka shows it only when asked to.
-            pub const fn latest_version_unstable(self) -> bool {{
-                matches!(self, {unstable})
-            }}
-
-            /// Whether Kafka serves the API on a controller's listener too.
-            pub const fn on_controller_listener(self) -> bool {{
-                matches!(self, {controller})
-            }}
+        {functions}
         }}\n",
         count = apis.len(),
-        all = all.join(", "),
-        unstable = unstable.join(" | "),
-        controller = controller.join(" | "),
+        all = names_where(&|_| true).join(", "),
+        functions = functions.join("\n"),
     ))
 }
 
