@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Apache Kafka 4.4 from its Maven jars: a broker behind the command line of `fencepost serve`, and Kafka's own tools.
+#
+#   kafka.sh install                                          fetch the jars (once)
+#   kafka.sh format --data DIR [--listen HOST:PORT] [-X K=V]… write its settings and format its directory, where that is new
+#   kafka.sh serve --data DIR [--listen HOST:PORT] [-X K=V]…  format it, run one combined node; port 0 picks a free one
+#   kafka.sh tool NAME [ARGUMENT]…                            run one of Kafka's tools: topics, configs, …
+#   kafka.sh classpath                                        print the class path
+#
+# `serve` keeps its process id, prints one line `fencepost ready HOST:PORT` once the port answers, and everything else on stderr.
+# KAFKA_HEAP sets the broker's heap (1g, the default of Kafka's start script); CARGO_TARGET_DIR moves the cache.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${CARGO_TARGET_DIR:-$here/../../target}/xtask/kafka
+logging=-Dlog4j2.configurationFile=$here/kafka/log4j2.properties
+
+install() {
+  [ ! -e "$cache/installed" ] || return 0
+  mvn -q -B -f "$here/kafka/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/jars" >&2
+  touch "$cache/installed"
+}
+
+free_port() {
+  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
+
+# Reads the arguments of format and serve, and writes the directory where it is new.
+format() {
+  data='' host=127.0.0.1 port=9092
+  local settings=()
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --data) data=$2 ;;
+      --listen) host=${2%:*} port=${2##*:} ;;
+      -X) settings+=("$2") ;;
+      *) echo "no option named $1" >&2; exit 2 ;;
+    esac
+    shift 2
+  done
+  [ -n "$data" ] || { echo "--data is missing" >&2; exit 2; }
+  properties=$data/server.properties
+  if [ -e "$properties" ]; then
+    port=$(sed -n 's|^advertised.listeners=.*:||p' "$properties")
+    return 0
+  fi
+  mkdir -p "$data"
+  [ "$port" != 0 ] || port=$(free_port)
+  local controller; controller=$(free_port)
+  cat > "$properties" <<P
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://$host:$port,CONTROLLER://$host:$controller
+advertised.listeners=PLAINTEXT://$host:$port
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+controller.quorum.voters=1@$host:$controller
+log.dirs=$data/logs
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+P
+  for setting in "${settings[@]}"; do echo "$setting" >> "$properties"; done
+  java "$logging" -cp "$cache/jars/*" kafka.tools.StorageTool format -c "$properties" -t AAAAAAAAAAAAAAAAAAAAAQ > "$data/format.log" 2>&1 ||
+    { cat "$data/format.log" >&2; exit 1; }
+}
+
+serve() {
+  format "$@"
+  # A child waits for the port and says so on stdout; this process becomes the broker.
+  (
+    for _ in $(seq 1200); do
+      if (exec 3<> "/dev/tcp/$host/$port") 2> /dev/null; then echo "fencepost ready $host:$port"; exit; fi
+      sleep 0.05
+    done
+  ) &
+  local heap=${KAFKA_HEAP:-1g}
+  exec java "-Xms$heap" "-Xmx$heap" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 "$logging" -cp "$cache/jars/*" kafka.Kafka "$properties" >&2 < /dev/null
+}
+
+tool() {
+  local name=$1 class
+  shift
+  case $name in
+    topics) class=TopicCommand ;;
+    transactions) class=TransactionsCommand ;;
+    consumer-groups) class=consumer.group.ConsumerGroupCommand ;;
+    console-consumer) class=consumer.ConsoleConsumer ;;
+    console-producer) class=ConsoleProducer ;;
+    configs) class=ConfigCommand ;;
+    features) class=FeatureCommand ;;
+    dump-log) class=DumpLogSegments ;;
+    *) echo "no tool named $name" >&2; exit 2 ;;
+  esac
+  exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "$logging" -cp "$cache/jars/*" "org.apache.kafka.tools.$class" "$@"
+}
+
+command=${1:-}
+[ $# = 0 ] || shift
+case $command in
+  install) install ;;
+  format) install; format "$@" ;;
+  serve) install; serve "$@" ;;
+  tool) install; tool "$@" ;;
+  classpath) install; echo "$cache/jars/*" ;;
+  *) sed -n '2,11p' "$0"; exit 2 ;;
+esac

@@ -1,0 +1,57 @@
+//! `cargo xtask bench`: figures beside Apache Kafka on the same machine.
+
+mod machine;
+mod page;
+mod start;
+
+use anyhow::Result;
+use clap::{Args, ValueEnum};
+
+use crate::summary::Summary;
+
+/// What to measure.
+#[derive(Args, Debug)]
+pub struct Bench {
+    /// The benchmark.
+    #[arg(value_enum, default_value = "start")]
+    name: Name,
+    /// How often each figure is measured; the page has the medians.
+    #[arg(long, default_value_t = 5)]
+    runs: usize,
+    /// Transactions of the run after which memory is read.
+    #[arg(long, default_value_t = 10_000)]
+    transactions: u32,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Name {
+    /// Start to first committed transaction, memory, transactions per second; writes docs/performance.md.
+    Start,
+}
+
+/// Runs the benchmark.
+pub fn run(options: &Bench) -> Result<Summary> {
+    match options.name {
+        Name::Start => start::run(options.runs, options.transactions),
+    }
+}
+
+/// The middle value; the mean of the two middle ones of an even count.
+fn median(mut values: Vec<f64>) -> f64 {
+    assert!(!values.is_empty(), "a figure was measured at least once");
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    // The median does not care for the order or for one outlier.
+    #[test]
+    fn the_middle_value() {
+        assert_eq!(median(vec![900.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
+}

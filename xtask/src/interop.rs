@@ -1,0 +1,156 @@
+//! `cargo xtask interop`: unmodified clients and Kafka's own tools against a broker of this tree.
+
+mod connections;
+mod crash;
+mod java;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use clap::Args;
+
+use crate::broker::{Broker, Program, Setup};
+use crate::conformance::REQUIREMENTS as SUITE_REQUIREMENTS;
+use crate::summary::Summary;
+use crate::{process, python, workspace};
+
+pub use java::command as java_command;
+
+const CLIENT_REQUIREMENTS: &str = "testing/interop/python/requirements.txt";
+/// One part of the quick run.
+const PART_MAX: Duration = Duration::from_secs(240);
+/// What runs where no part is named.
+const QUICK: [&str; 4] = ["python", "java", "tools", "connections"];
+
+/// What to run.
+#[derive(Args, Debug, Default)]
+pub struct Interop {
+    /// python, java, tools, connections (all four where none is named), or crash, the long one.
+    names: Vec<String>,
+    /// The broker to talk to.
+    #[arg(long, value_enum, default_value = "fencepost")]
+    against: Program,
+    /// Use this executable, which knows `serve`, instead of building one.
+    #[arg(long)]
+    executable: Option<PathBuf>,
+    /// Rounds of the crash runner for each client.
+    #[arg(long, default_value_t = 10)]
+    rounds: u32,
+    /// Clients of the crash runner; all where none is named.
+    #[arg(long = "client")]
+    clients: Vec<String>,
+    /// Where the crash runner begins its random choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// An interpreter with the clients and the suite's packages.
+pub fn interpreter() -> Result<PathBuf> {
+    python::environment(&[SUITE_REQUIREMENTS, CLIENT_REQUIREMENTS])
+}
+
+/// Runs the named parts, each on its own broker.
+pub fn run(options: &Interop) -> Result<Summary> {
+    let began = Instant::now();
+    let executable = match &options.executable {
+        Some(path) => workspace::root().join(path),
+        None => options.against.prepare()?,
+    };
+    let scratch = workspace::scratch("interop")?;
+    let names: Vec<&str> = match options.names.is_empty() {
+        true => QUICK.to_vec(),
+        false => options.names.iter().map(String::as_str).collect(),
+    };
+    let (mut passed, mut failed) = (0, Vec::new());
+    for name in &names {
+        let setup = Setup {
+            executable: executable.clone(),
+            data: scratch.join(name),
+            settings: Vec::new(),
+            log: scratch.join("broker.log"),
+        };
+        for (what, done) in part(name, setup, options)? {
+            match done {
+                Ok(()) => passed += 1,
+                Err(error) => {
+                    println!("FAIL {what}: {error:#}");
+                    failed.push(what);
+                }
+            }
+        }
+    }
+    let outcome = if failed.is_empty() {
+        "all as wanted".into()
+    } else {
+        format!("not as wanted: {}", failed.join(", "))
+    };
+    let line = format!(
+        "interop: {} against {}: {passed} of {} checks passed, {outcome}; {} s",
+        names.join(", "),
+        options.against.name(),
+        passed + failed.len(),
+        began.elapsed().as_secs()
+    );
+    Ok(Summary { line, passed, failed: failed.len() })
+}
+
+type Checks = Vec<(String, Result<()>)>;
+
+fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
+    match name {
+        "python" => python_pipelines(&Broker::start(setup)?),
+        "java" => java_pipelines(&Broker::start(setup)?),
+        "tools" => kafka_tools(&Broker::start(setup)?),
+        "connections" => {
+            let mut broker = Broker::start(setup)?;
+            Ok(vec![("200 connections".into(), connections::check(&mut broker))])
+        }
+        "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
+        other => bail!("no part named {other}; there are {}, crash", QUICK.join(", ")),
+    }
+}
+
+fn check(what: &str, command: &mut Command) -> (String, Result<()>) {
+    let done = process::succeeds(command, PART_MAX).and_then(|success| match success {
+        true => Ok(()),
+        false => bail!("see above"),
+    });
+    (what.to_string(), done)
+}
+
+fn at(path: &str) -> PathBuf {
+    workspace::root().join(path)
+}
+
+fn python_program(python: &Path, program: &str) -> Command {
+    let mut command = Command::new(python);
+    command.arg("-B").arg(at(program));
+    command
+}
+
+fn python_pipelines(broker: &Broker) -> Result<Checks> {
+    let python = interpreter()?;
+    let run = |client: &str| {
+        let mut command = python_program(&python, "testing/conformance/clients/python_eos.py");
+        check(client, command.args(["--bootstrap", &broker.address().to_string(), "--client", client]))
+    };
+    Ok(vec![run("confluent"), run("aiokafka")])
+}
+
+fn java_pipelines(broker: &Broker) -> Result<Checks> {
+    let mut checks = Checks::new();
+    for protocol in ["classic", "consumer"] {
+        let mut command = java::command("pipeline")?;
+        command.args(["--bootstrap", &broker.address().to_string(), "--group-protocol", protocol]);
+        checks.push(check(&format!("java {protocol}"), &mut command));
+    }
+    Ok(checks)
+}
+
+fn kafka_tools(broker: &Broker) -> Result<Checks> {
+    Program::Kafka.prepare()?;
+    let mut command = python_program(&interpreter()?, "testing/interop/tools.py");
+    Ok(vec![check("tools", command.args(["--bootstrap", &broker.address().to_string()]))])
+}
