@@ -326,7 +326,10 @@ impl Log {
         self.high_watermark = self.log_start_offset;
         self.producers.advance_map_end_offset(self.log_end_offset);
         self.producers.on_log_start(self.log_start_offset);
-        self.epochs_changed |= self.epochs.truncate_from_end(self.log_end_offset);
+        // Whoever a snapshot would have left out is left out after a replay too.
+        self.producers.expire(now.wall, self.config.producer_id_expiration_ms);
+        // An epoch that began at the log end and got no data is as good as any.
+        self.epochs_changed |= self.epochs.truncate_from_end(self.log_end_offset.next());
         self.epochs_changed |= self.epochs.truncate_from_start(self.log_start_offset);
         self.write_epochs()?;
         self.remove_snapshots_above(self.log_end_offset)?;
