@@ -28,6 +28,7 @@
 extern crate alloc;
 
 pub mod config;
+pub mod controller;
 pub mod features;
 pub mod image;
 pub mod keys;
@@ -41,6 +42,7 @@ mod topic_name;
 pub use config::{
     BrokerConfig, ConfigEntry, ConfigSource, ConfigView, Durability, StaticConfig, TopicConfig,
 };
+pub use controller::{Controller, ControllerRefusal, Reply, Request};
 pub use delta::{Delta, LocalChange, LocalChanges, PartitionDelta};
 pub use image::{Image, ImageFold};
 pub use level::MetadataVersion;

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::statics::{ConfigError, StaticConfig};
-use crate::keys::{Scope, Value};
+use crate::keys::Scope;
 
 /// What is spoken on a listener; the numbers are those of registrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -122,10 +122,7 @@ impl StaticConfig {
 
     fn list(&self, name: &str) -> Vec<String> {
         let key = Scope::Broker.find(name).unwrap_or_else(|| panic!("{name} is in the table"));
-        match self.value(key) {
-            Some(Value::List(items)) => items,
-            _ => Vec::new(),
-        }
+        self.value(key).and_then(|value| value.as_list().map(<[String]>::to_vec)).unwrap_or_default()
     }
 }
 

@@ -104,10 +104,8 @@ impl StaticConfig {
 
     fn number(&self, name: &str) -> i64 {
         let key = Scope::Broker.find(name).unwrap_or_else(|| panic!("{name} is in the table"));
-        match self.value(key) {
-            Some(Value::Number(number)) => number,
-            other => panic!("{name} is a number with a default, found {other:?}"),
-        }
+        let value = self.value(key).and_then(|value| value.as_number());
+        value.unwrap_or_else(|| panic!("{name} is a number with a default"))
     }
 
     /// A node that stands alone cannot have more than one replica of anything: better said now than by clients that time

@@ -80,10 +80,6 @@ impl Default for TopicConfig {
 
 /// A retention below −1, which a broker's key may hold, is −1.
 fn usable(key: &'static Key, value: Option<Value>) -> Option<Value> {
-    match value {
-        Some(Value::Number(number)) if key.name.starts_with("retention.") && number < -1 => {
-            Some(Value::Number(-1))
-        }
-        other => other,
-    }
+    let is_retention = key.name.starts_with("retention.");
+    value.map(|value| if is_retention && value.as_number().is_some_and(|number| number < -1) { Value::Number(-1) } else { value })
 }

@@ -12,19 +12,13 @@ pub(super) trait FromValue: Sized {
 
 impl FromValue for bool {
     fn from_value(value: Option<Value>) -> Option<Self> {
-        match value? {
-            Value::Boolean(value) => Some(value),
-            Value::Number(_) | Value::Real(_) | Value::List(_) | Value::Text(_) => None,
-        }
+        value?.as_bool()
     }
 }
 
 impl FromValue for i64 {
     fn from_value(value: Option<Value>) -> Option<Self> {
-        match value? {
-            Value::Number(value) => Some(value),
-            Value::Boolean(_) | Value::Real(_) | Value::List(_) | Value::Text(_) => None,
-        }
+        value?.as_number()
     }
 }
 
@@ -42,28 +36,19 @@ impl FromValue for i16 {
 
 impl FromValue for f64 {
     fn from_value(value: Option<Value>) -> Option<Self> {
-        match value? {
-            Value::Real(value) => Some(value),
-            Value::Boolean(_) | Value::Number(_) | Value::List(_) | Value::Text(_) => None,
-        }
+        value?.as_real()
     }
 }
 
 impl FromValue for String {
     fn from_value(value: Option<Value>) -> Option<Self> {
-        match value? {
-            Value::Text(value) => Some(value),
-            Value::Boolean(_) | Value::Number(_) | Value::Real(_) | Value::List(_) => None,
-        }
+        value?.as_text().map(Self::from)
     }
 }
 
 impl FromValue for Vec<String> {
     fn from_value(value: Option<Value>) -> Option<Self> {
-        match value? {
-            Value::List(value) => Some(value),
-            Value::Boolean(_) | Value::Number(_) | Value::Real(_) | Value::Text(_) => None,
-        }
+        value?.as_list().map(<[String]>::to_vec)
     }
 }
 

@@ -60,10 +60,8 @@ pub(crate) fn check_topic_config(values: &BTreeMap<String, String>) -> Result<()
 
 fn lag(values: &BTreeMap<String, String>, name: &str) -> i64 {
     let key = Scope::Topic.find(name).expect("the table has it");
-    match values.get(name).map(String::as_str).or(key.default).map(|text| key.parse(text)) {
-        Some(Ok(Value::Number(number))) => number,
-        _ => 0,
-    }
+    let text = values.get(name).map(String::as_str).or(key.default);
+    text.and_then(|text| key.parse(text).ok()).and_then(|value| value.as_number()).unwrap_or(0)
 }
 
 /// Checks one key set for a broker, or for all brokers at once. Keys that are not in the table pass, as in Kafka.
@@ -93,7 +91,7 @@ pub(crate) fn check_group_config(
     for (name, text) in values {
         let key = Scope::Group.find(name).ok_or_else(|| ConfigFault::unknown(code, "Groups", name))?;
         let value = key.parse(text).map_err(|invalid| ConfigFault::value(code, key, text, &invalid.0))?;
-        let Value::Number(number) = value else { continue };
+        let Some(number) = value.as_number() else { continue };
         if let Some((least, most)) = group_limits(name, view)
             && !(least..=most).contains(&number)
         {
@@ -110,10 +108,7 @@ fn group_limits(name: &str, view: ConfigView<'_>) -> Option<(i64, i64)> {
     let (protocol, rest) = name.split_once('.')?;
     let limit = |which: &str| -> Option<i64> {
         let key = Scope::Broker.find(&format!("group.{protocol}.{which}.{rest}"))?;
-        match view.broker_value(key)? {
-            Value::Number(number) => Some(number),
-            Value::Boolean(_) | Value::Real(_) | Value::List(_) | Value::Text(_) => None,
-        }
+        view.broker_value(key)?.as_number()
     };
     match (limit("min"), limit("max")) {
         (None, None) => None,

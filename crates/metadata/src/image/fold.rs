@@ -88,6 +88,11 @@ impl ImageFold {
         self.each(offset, |image| image.voters = voters.clone());
     }
 
+    /// Passes over a control record that says nothing about the image.
+    pub fn skip(&mut self, offset: Offset) {
+        self.each(offset, |_| {});
+    }
+
     fn each(&mut self, offset: Offset, change: impl Fn(&mut Image)) {
         self.next_offset = offset.next();
         if let Some(open) = &mut self.transaction {

@@ -26,8 +26,8 @@ pub use security::{
     AccessControlEntry, ClientQuotas, DelegationToken, QuotaEntity, QuotaValue, ScramCredential,
     ScramCredentials, ScramMechanism,
 };
+pub(crate) use topic::numbers;
 pub use topic::{LeaderRecoveryState, Partition, PartitionEpoch, Topic, Topics};
-pub(crate) use topic::{brokers, numbers};
 
 use crate::features::{self, Features};
 use crate::level::MetadataVersion;

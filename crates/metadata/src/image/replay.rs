@@ -51,6 +51,8 @@ impl core::error::Error for ReplayError {}
 pub enum ReplayFault {
     /// No topic has that id.
     UnknownTopic(Uuid),
+    /// No topic has that name.
+    UnknownTopicName(String),
     /// A topic of that id or name is there already.
     TopicExists(String),
     /// The topic has no such partition.
@@ -78,6 +80,7 @@ impl core::fmt::Display for ReplayFault {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::UnknownTopic(id) => write!(f, "no topic has the id {id}"),
+            Self::UnknownTopicName(name) => write!(f, "no topic has the name {name}"),
             Self::TopicExists(name) => write!(f, "the topic {name} exists already"),
             Self::UnknownPartition(id, index) => write!(f, "the topic {id} has no partition {index}"),
             Self::InvalidPartition(index) => write!(f, "partition {index} has an impossible field"),
@@ -242,9 +245,8 @@ impl Image {
 
     fn set_partition(&mut self, record: &PartitionRecord) -> Fits {
         let index = PartitionIndex(record.partition_id);
-        let partition = Partition::from_record(record)
-            .filter(|partition| is_possible(partition))
-            .ok_or(ReplayFault::InvalidPartition(index))?;
+        let partition =
+            Partition::from_record(record).filter(is_possible).ok_or(ReplayFault::InvalidPartition(index))?;
         let topic = Arc::make_mut(&mut self.topics)
             .get_mut(record.topic_id)
             .ok_or(ReplayFault::UnknownTopic(record.topic_id))?;
@@ -293,7 +295,7 @@ impl Image {
         let ids: Vec<Uuid> = if topic_name.is_empty() {
             topics.ids().collect()
         } else {
-            let topic = topics.by_name(topic_name).ok_or_else(|| ReplayFault::UnknownTopic(Uuid::ZERO))?;
+            let topic = topics.by_name(topic_name).ok_or(ReplayFault::UnknownTopicName(topic_name.into()))?;
             [topic.id].into()
         };
         for id in ids {

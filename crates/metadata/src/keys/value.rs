@@ -60,6 +60,46 @@ impl Value {
         }
     }
 
+    /// The truth value, if it is one.
+    pub fn as_bool(&self) -> Option<bool> {
+        match self {
+            Self::Boolean(value) => Some(*value),
+            Self::Number(_) | Self::Real(_) | Self::List(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// The whole number, if it is one.
+    pub fn as_number(&self) -> Option<i64> {
+        match self {
+            Self::Number(value) => Some(*value),
+            Self::Boolean(_) | Self::Real(_) | Self::List(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// The fraction, if it is one.
+    pub fn as_real(&self) -> Option<f64> {
+        match self {
+            Self::Real(value) => Some(*value),
+            Self::Boolean(_) | Self::Number(_) | Self::List(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// The items, if it is a list.
+    pub fn as_list(&self) -> Option<&[String]> {
+        match self {
+            Self::List(items) => Some(items),
+            Self::Boolean(_) | Self::Number(_) | Self::Real(_) | Self::Text(_) => None,
+        }
+    }
+
+    /// The text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Boolean(_) | Self::Number(_) | Self::Real(_) | Self::List(_) => None,
+        }
+    }
+
     /// The text that DescribeConfigs shows.
     ///
     /// Source: Kafka ConfigDef.convertToString.

@@ -1,0 +1,382 @@
+//! IncrementalAlterConfigs and the older AlterConfigs.
+//!
+//! Source: KIP-339, wire-apis §7, Kafka ConfigAdminManager, ConfigurationControlManager.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use fencepost_coordinator::{Refusal, Token};
+use fencepost_records::persisted::clear_elr_record::ClearElrRecord;
+use fencepost_records::persisted::config_record::ConfigRecord;
+use fencepost_types::ErrorCode;
+
+use super::{Controller, Decided, Reply};
+use crate::config::{
+    ConfigFault, check_broker_change, check_client_metrics, check_group_config, check_topic_config,
+};
+use crate::image::{ConfigResource, ResourceType};
+use crate::keys::{Key, Kind, Scope};
+use crate::record::MetadataRecord;
+use crate::topic_name::{self, TopicNameFault};
+
+/// Changes of configurations.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct AlterConfigs {
+    /// The resources.
+    pub resources: Vec<ConfigChanges>,
+    /// Whether what is not named stays.
+    pub mode: AlterMode,
+    /// Whether nothing is written.
+    pub validate_only: bool,
+}
+
+/// What happens to keys that a request does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AlterMode {
+    /// They stay: IncrementalAlterConfigs.
+    Incremental,
+    /// They go: AlterConfigs.
+    ReplaceAll,
+}
+
+/// The changes of one resource: all or none.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConfigChanges {
+    /// The resource.
+    pub resource: ConfigResource,
+    /// The changes.
+    pub changes: Vec<ConfigChange>,
+}
+
+/// The change of one key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConfigChange {
+    /// The key.
+    pub key: String,
+    /// 0 sets, 1 deletes, 2 appends to a list, 3 takes away from a list.
+    pub operation: i8,
+    /// The value; none to delete.
+    pub value: Option<String>,
+}
+
+impl ConfigChange {
+    /// Sets the key.
+    pub const SET: i8 = 0;
+    /// Goes back to what is in force without it.
+    pub const DELETE: i8 = 1;
+    /// Adds items to a list.
+    pub const APPEND: i8 = 2;
+    /// Takes items from a list.
+    pub const SUBTRACT: i8 = 3;
+}
+
+/// Why a resource is not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum AlterConfigsRefusal {
+    /// The request names the resource twice.
+    DuplicateResource,
+    /// The request names a key twice.
+    DuplicateKey(String),
+    /// A key has no value.
+    NoValue(String),
+    /// There is no such operation.
+    UnknownOperation(i8),
+    /// There are no resources of that kind.
+    UnknownKind(i8),
+    /// The resource needs a name.
+    NoName,
+    /// No topic can have that name.
+    TopicName(TopicNameFault),
+    /// No topic has that name.
+    UnknownTopic,
+    /// A broker is named that is not this one.
+    OtherBroker,
+    /// Items are added to or taken from what is no list.
+    NotAList(String),
+    /// There is no such logger.
+    UnknownLogger(String),
+    /// The key has to stand for all brokers at once while eligible leader replicas are on.
+    MinInsyncReplicas,
+    /// A key or value cannot be.
+    Value {
+        /// The code, which depends on the kind of resource.
+        code: ErrorCode,
+        /// The sentence.
+        message: String,
+    },
+}
+
+impl Refusal for AlterConfigsRefusal {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::DuplicateResource
+            | Self::DuplicateKey(_)
+            | Self::NoValue(_)
+            | Self::UnknownOperation(_)
+            | Self::UnknownKind(_)
+            | Self::NoName
+            | Self::OtherBroker => ErrorCode::InvalidRequest,
+            Self::TopicName(_) => ErrorCode::InvalidTopicException,
+            Self::UnknownTopic => ErrorCode::UnknownTopicOrPartition,
+            Self::NotAList(_) | Self::UnknownLogger(_) | Self::MinInsyncReplicas => ErrorCode::InvalidConfig,
+            Self::Value { code, .. } => *code,
+        }
+    }
+}
+
+impl core::fmt::Display for AlterConfigsRefusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::DuplicateResource => f.write_str("The request names this resource twice."),
+            Self::DuplicateKey(key) => write!(f, "The request names the key {key} twice."),
+            Self::NoValue(key) => write!(f, "The key {key} has no value."),
+            Self::UnknownOperation(operation) => write!(f, "There is no operation {operation}."),
+            Self::UnknownKind(kind) => write!(f, "There are no resources of kind {kind} to change."),
+            Self::NoName => f.write_str("A resource of this kind needs a name."),
+            Self::TopicName(fault) => fault.fmt(f),
+            Self::UnknownTopic => f.write_str("No topic has this name."),
+            Self::OtherBroker => f.write_str("Only the broker itself can change its settings; ask it."),
+            Self::NotAList(key) => write!(f, "{key} is no list: it can be set or deleted only."),
+            Self::UnknownLogger(name) => write!(f, "There is no logger named {name}."),
+            Self::MinInsyncReplicas => f.write_str(
+                "While eligible leader replicas are on, min.insync.replicas has one value for all brokers.",
+            ),
+            Self::Value { message, .. } => f.write_str(message),
+        }
+    }
+}
+
+impl From<ConfigFault> for AlterConfigsRefusal {
+    fn from(fault: ConfigFault) -> Self {
+        Self::Value { code: fault.code, message: fault.message }
+    }
+}
+
+type Values = BTreeMap<String, String>;
+
+impl Controller {
+    pub(super) fn alter_configs(&self, token: Token, request: &AlterConfigs) -> Decided {
+        let mut records = Vec::new();
+        let mut results = Vec::new();
+        let mut answered = BTreeSet::new();
+        for changes in &request.resources {
+            if !answered.insert(&changes.resource) {
+                continue;
+            }
+            let is_twice =
+                request.resources.iter().filter(|other| other.resource == changes.resource).count() > 1;
+            let altered = if is_twice {
+                Err(AlterConfigsRefusal::DuplicateResource)
+            } else {
+                self.alter_resource(changes, request.mode)
+            };
+            results.push((changes.resource.clone(), altered.map(|new| records.extend(new))));
+        }
+        if request.validate_only {
+            records.clear();
+        }
+        self.write(records, token, Reply::AlterConfigs(results))
+    }
+
+    fn alter_resource(
+        &self,
+        changes: &ConfigChanges,
+        mode: AlterMode,
+    ) -> Result<Vec<MetadataRecord>, AlterConfigsRefusal> {
+        let resource = &changes.resource;
+        check_changes(&changes.changes)?;
+        self.check_resource(resource)?;
+        if resource.kind == ResourceType::BROKER_LOGGER {
+            // There are no loggers to set; deleting what is not set is fine.
+            let set = changes.changes.iter().find(|change| change.operation != ConfigChange::DELETE);
+            return set.map_or(Ok(Vec::new()), |change| {
+                Err(AlterConfigsRefusal::UnknownLogger(change.key.clone()))
+            });
+        }
+        let old: Values =
+            self.image().configs.get(resource).map(|values| (**values).clone()).unwrap_or_default();
+        let mut new = match mode {
+            AlterMode::Incremental => old.clone(),
+            AlterMode::ReplaceAll => Values::new(),
+        };
+        for change in &changes.changes {
+            self.apply(resource, change, &mut new)?;
+        }
+        self.check_values(resource, &old, &new, &changes.changes)?;
+        Ok(self.records_of(resource, &old, &new))
+    }
+
+    fn check_resource(&self, resource: &ConfigResource) -> Result<(), AlterConfigsRefusal> {
+        let name = &resource.name;
+        match resource.kind {
+            ResourceType::TOPIC if name.is_empty() => Err(AlterConfigsRefusal::NoName),
+            ResourceType::TOPIC => {
+                topic_name::check(name).map_err(AlterConfigsRefusal::TopicName)?;
+                self.image().topics.by_name(name).map(|_| ()).ok_or(AlterConfigsRefusal::UnknownTopic)
+            }
+            ResourceType::BROKER if name.is_empty() => Ok(()),
+            ResourceType::BROKER | ResourceType::BROKER_LOGGER if *name == self.node_id.to_string() => Ok(()),
+            ResourceType::BROKER | ResourceType::BROKER_LOGGER => Err(AlterConfigsRefusal::OtherBroker),
+            ResourceType::CLIENT_METRICS | ResourceType::GROUP if name.is_empty() => {
+                Err(AlterConfigsRefusal::NoName)
+            }
+            ResourceType::CLIENT_METRICS | ResourceType::GROUP => Ok(()),
+            ResourceType(kind) => Err(AlterConfigsRefusal::UnknownKind(kind)),
+        }
+    }
+
+    fn apply(
+        &self,
+        resource: &ConfigResource,
+        change: &ConfigChange,
+        values: &mut Values,
+    ) -> Result<(), AlterConfigsRefusal> {
+        let value = change.value.as_deref().unwrap_or_default();
+        match change.operation {
+            ConfigChange::SET => {
+                values.insert(change.key.clone(), value.to_string());
+            }
+            ConfigChange::DELETE => {
+                values.remove(&change.key);
+            }
+            operation => {
+                let key = find_key(resource.kind, &change.key)
+                    .filter(|key| key.kind == Kind::List)
+                    .ok_or_else(|| AlterConfigsRefusal::NotAList(change.key.clone()))?;
+                let mut items = self.current_items(resource, key, values);
+                for item in value.split(',').map(str::trim) {
+                    if operation == ConfigChange::SUBTRACT {
+                        items.retain(|known| known != item);
+                    } else if !items.iter().any(|known| known == item) {
+                        items.push(item.to_string());
+                    }
+                }
+                values.insert(change.key.clone(), items.join(","));
+            }
+        }
+        Ok(())
+    }
+
+    /// A list as it is now, whoever set it: that is what is added to and taken from.
+    fn current_items(&self, resource: &ConfigResource, key: &'static Key, values: &Values) -> Vec<String> {
+        let own = values.get(key.name).map(String::as_str);
+        let in_force = match (own, resource.kind) {
+            (Some(text), _) => key.parse(text).ok(),
+            (None, ResourceType::TOPIC) => self.view().topic_value(&resource.name, key),
+            (None, ResourceType::BROKER) => self.view().broker_value(key),
+            (None, ResourceType::GROUP) => self.view().group_value(&resource.name, key),
+            (None, _) => key.default.and_then(|text| key.parse(text).ok()),
+        };
+        in_force.and_then(|value| value.as_list().map(<[String]>::to_vec)).unwrap_or_default()
+    }
+
+    fn check_values(
+        &self,
+        resource: &ConfigResource,
+        old: &Values,
+        new: &Values,
+        changes: &[ConfigChange],
+    ) -> Result<(), AlterConfigsRefusal> {
+        match resource.kind {
+            ResourceType::TOPIC => Ok(check_topic_config(new)?),
+            ResourceType::GROUP => Ok(check_group_config(new, self.view())?),
+            ResourceType::CLIENT_METRICS => Ok(check_client_metrics(new)?),
+            _ => {
+                for (key, value) in new {
+                    let is_set = changes.iter().any(|change| change.key == *key);
+                    if is_set || old.get(key) != Some(value) {
+                        check_broker_change(key, value, resource.name.is_empty())?;
+                    }
+                }
+                self.check_min_insync_replicas(resource, old, new)
+            }
+        }
+    }
+
+    /// With eligible leader replicas every broker must use the value that the controller uses (cluster §12.2, DANGER).
+    fn check_min_insync_replicas(
+        &self,
+        resource: &ConfigResource,
+        old: &Values,
+        new: &Values,
+    ) -> Result<(), AlterConfigsRefusal> {
+        let (before, after) = (old.get(MIN_INSYNC_REPLICAS), new.get(MIN_INSYNC_REPLICAS));
+        let is_wrong =
+            if resource.name.is_empty() { before.is_some() && after.is_none() } else { after.is_some() };
+        if is_wrong && self.image().has_eligible_leader_replicas() {
+            return Err(AlterConfigsRefusal::MinInsyncReplicas);
+        }
+        Ok(())
+    }
+
+    /// What changed becomes records; of a broker also what was set to the same value, as that may mean a new file behind it.
+    fn records_of(&self, resource: &ConfigResource, old: &Values, new: &Values) -> Vec<MetadataRecord> {
+        let record = |name: &String, value: Option<&String>| {
+            MetadataRecord::from(ConfigRecord {
+                resource_type: resource.kind.0,
+                resource_name: resource.name.clone(),
+                name: name.clone(),
+                value: value.cloned(),
+            })
+        };
+        let is_broker = resource.kind == ResourceType::BROKER;
+        let set = new.iter().filter(|(name, value)| is_broker || old.get(*name) != Some(*value));
+        let gone = old.keys().filter(|name| !new.contains_key(*name));
+        let mut records: Vec<MetadataRecord> = set
+            .map(|(name, value)| record(name, Some(value)))
+            .chain(gone.map(|name| record(name, None)))
+            .collect();
+        let min_isr_changed = old.get(MIN_INSYNC_REPLICAS) != new.get(MIN_INSYNC_REPLICAS);
+        if min_isr_changed && self.image().has_eligible_leader_replicas() {
+            let topic_name = if is_broker { String::new() } else { resource.name.clone() };
+            records.push(ClearElrRecord { topic_name }.into());
+        }
+        records
+    }
+}
+
+const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
+
+fn find_key(kind: ResourceType, name: &str) -> Option<&'static Key> {
+    match kind {
+        ResourceType::TOPIC => Scope::Topic.find(name),
+        ResourceType::GROUP => Scope::Group.find(name),
+        ResourceType::CLIENT_METRICS => Scope::ClientMetrics.find(name),
+        _ => Scope::Broker.find(name),
+    }
+}
+
+/// What can be wrong with changes whatever they are for.
+///
+/// Differs from Kafka: an operation that does not exist is the request's fault, not ours.
+fn check_changes(changes: &[ConfigChange]) -> Result<(), AlterConfigsRefusal> {
+    let mut keys = BTreeSet::new();
+    for change in changes {
+        if !keys.insert(change.key.as_str()) {
+            return Err(AlterConfigsRefusal::DuplicateKey(change.key.clone()));
+        }
+        if !(ConfigChange::SET..=ConfigChange::SUBTRACT).contains(&change.operation) {
+            return Err(AlterConfigsRefusal::UnknownOperation(change.operation));
+        }
+        if change.value.is_none() && change.operation != ConfigChange::DELETE {
+            return Err(AlterConfigsRefusal::NoValue(change.key.clone()));
+        }
+    }
+    Ok(())
+}
+
+impl core::fmt::Display for ConfigResource {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let text = match self.kind {
+            ResourceType::TOPIC => format!("topic {}", self.name),
+            ResourceType::BROKER if self.name.is_empty() => "all brokers".to_string(),
+            ResourceType::BROKER => format!("broker {}", self.name),
+            ResourceType::GROUP => format!("group {}", self.name),
+            ResourceType::CLIENT_METRICS => format!("client metrics {}", self.name),
+            ResourceType(kind) => format!("resource {} of kind {kind}", self.name),
+        };
+        f.write_str(&text)
+    }
+}

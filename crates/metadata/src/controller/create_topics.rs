@@ -1,0 +1,350 @@
+//! CreateTopics.
+//!
+//! Source: wire-apis §7, Kafka ReplicationControlManager.createTopics.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use fencepost_coordinator::{Refusal, Token};
+use fencepost_records::persisted::clear_elr_record::ClearElrRecord;
+use fencepost_records::persisted::config_record::ConfigRecord;
+use fencepost_records::persisted::topic_record::TopicRecord;
+use fencepost_types::{BrokerId, ErrorCode, PartitionIndex, Uuid};
+
+use super::placement::{self, AssignmentFault};
+use super::{Controller, Decided, Reply};
+use crate::config::{ConfigEntry, ConfigFault, check_topic_config, topic_entry_of};
+use crate::image::ResourceType;
+use crate::keys::Scope;
+use crate::record::MetadataRecord;
+use crate::topic_name::{self, TopicNameFault};
+
+/// The metadata log's own topic: nobody creates it.
+pub(crate) const METADATA_TOPIC: &str = "__cluster_metadata";
+/// Partitions that one request may create.
+pub(crate) const NEW_PARTITIONS_PER_REQUEST_MAX: usize = 10_000;
+/// In place of a count: the broker's default.
+const DEFAULT_COUNT: i32 = -1;
+
+/// A topic to create.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NewTopic {
+    /// Its name.
+    pub name: String,
+    /// Its id: fresh and random.
+    pub id: Uuid,
+    /// How many partitions; −1 is the default.
+    pub num_partitions: i32,
+    /// How many replicas of each; −1 is the default.
+    pub replication_factor: i16,
+    /// Partitions with their replicas, given by hand; then both counts are −1.
+    pub assignments: Vec<(PartitionIndex, Vec<BrokerId>)>,
+    /// Its settings; the last value of a key counts.
+    pub configs: Vec<(String, Option<String>)>,
+}
+
+/// A topic that was, or could be, created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatedTopic {
+    /// Its id.
+    pub id: Uuid,
+    /// How many partitions it has.
+    pub num_partitions: i32,
+    /// How many replicas each has.
+    pub replication_factor: i16,
+    /// All its settings in force, in order of key.
+    pub configs: Vec<ConfigEntry>,
+}
+
+/// Why a topic is not created.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CreateTopicRefusal {
+    /// The request names it twice.
+    DuplicateName,
+    /// It is the metadata log's own.
+    MetadataTopic,
+    /// There is a topic of that name.
+    Exists,
+    /// No topic can have that name.
+    Name(TopicNameFault),
+    /// Another topic's name differs by dots and underscores only.
+    Collides {
+        /// The other topic.
+        with: String,
+    },
+    /// A setting cannot be.
+    Config {
+        /// The sentence.
+        message: String,
+    },
+    /// The partition count is neither positive nor −1.
+    PartitionCount(i32),
+    /// The replica count is neither positive nor −1.
+    ReplicationFactor(i16),
+    /// There are fewer brokers than replicas.
+    TooFewBrokers {
+        /// How many replicas are asked for.
+        replication_factor: i16,
+        /// How many brokers could hold one.
+        brokers: usize,
+    },
+    /// A count stands beside an assignment.
+    CountBesideAssignment,
+    /// An assignment by hand cannot be.
+    Assignment {
+        /// The sentence.
+        message: String,
+    },
+    /// More partitions than one request may create.
+    TooManyPartitions,
+}
+
+impl Refusal for CreateTopicRefusal {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::DuplicateName | Self::MetadataTopic | Self::CountBesideAssignment => {
+                ErrorCode::InvalidRequest
+            }
+            Self::Exists => ErrorCode::TopicAlreadyExists,
+            Self::Name(_) | Self::Collides { .. } => ErrorCode::InvalidTopicException,
+            Self::Config { .. } => ErrorCode::InvalidConfig,
+            Self::PartitionCount(_) => ErrorCode::InvalidPartitions,
+            Self::ReplicationFactor(_) | Self::TooFewBrokers { .. } => ErrorCode::InvalidReplicationFactor,
+            Self::Assignment { .. } => ErrorCode::InvalidReplicaAssignment,
+            Self::TooManyPartitions => ErrorCode::PolicyViolation,
+        }
+    }
+}
+
+impl core::fmt::Display for CreateTopicRefusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::DuplicateName => f.write_str("The request names this topic twice."),
+            Self::MetadataTopic => f.write_str("The metadata log cannot be created as a topic."),
+            Self::Exists => f.write_str("There is a topic of this name already."),
+            Self::Name(fault) => fault.fmt(f),
+            Self::Collides { with } => {
+                write!(f, "The name differs from that of the topic {with} by . and _ only.")
+            }
+            Self::Config { message } | Self::Assignment { message } => f.write_str(message),
+            Self::PartitionCount(count) => {
+                write!(f, "A topic cannot have {count} partitions; -1 is the default.")
+            }
+            Self::ReplicationFactor(count) => {
+                write!(f, "A partition cannot have {count} replicas; -1 is the default.")
+            }
+            Self::TooFewBrokers { replication_factor, brokers } => {
+                write!(f, "{replication_factor} replicas need as many brokers; {brokers} can take one.")
+            }
+            Self::CountBesideAssignment => {
+                f.write_str("Both counts must be -1 when the replicas are assigned by hand.")
+            }
+            Self::TooManyPartitions => {
+                write!(f, "One request may create at most {NEW_PARTITIONS_PER_REQUEST_MAX} partitions.")
+            }
+        }
+    }
+}
+
+impl From<ConfigFault> for CreateTopicRefusal {
+    fn from(fault: ConfigFault) -> Self {
+        Self::Config { message: fault.message }
+    }
+}
+
+/// What a topic would be, once all its settings are known to be right.
+struct Plan {
+    configs: BTreeMap<String, String>,
+    partitions: Vec<Vec<BrokerId>>,
+}
+
+impl Controller {
+    pub(super) fn create_topics(&self, token: Token, topics: &[NewTopic], validate_only: bool) -> Decided {
+        let mut records = Vec::new();
+        let mut results = Vec::new();
+        let mut budget = NEW_PARTITIONS_PER_REQUEST_MAX;
+        let forms = self.collision_forms();
+        let mut answered = BTreeSet::new();
+        for topic in topics {
+            if !answered.insert(topic.name.as_str()) {
+                continue;
+            }
+            let is_twice = topics.iter().filter(|other| other.name == topic.name).count() > 1;
+            let planned = if is_twice {
+                Err(CreateTopicRefusal::DuplicateName)
+            } else {
+                self.plan_topic(topic, &forms, budget)
+            };
+            let result = planned.map(|plan| {
+                budget -= plan.partitions.len();
+                let created = self.created(topic, &plan);
+                records.extend(self.topic_records(topic, plan));
+                created
+            });
+            results.push((topic.name.clone(), result));
+        }
+        if validate_only {
+            records.clear();
+        }
+        self.write(records, token, Reply::CreateTopics(results))
+    }
+
+    /// Names by the form in which they collide.
+    fn collision_forms(&self) -> BTreeMap<String, String> {
+        let names = self.image().topics.iter().map(|topic| topic.name.as_ref());
+        names.map(|name| (topic_name::collision_form(name), name.to_string())).collect()
+    }
+
+    /// A name that exists wins over every other error (wire-apis §7).
+    fn plan_topic(
+        &self,
+        topic: &NewTopic,
+        forms: &BTreeMap<String, String>,
+        budget: usize,
+    ) -> Result<Plan, CreateTopicRefusal> {
+        if topic.name == METADATA_TOPIC {
+            return Err(CreateTopicRefusal::MetadataTopic);
+        }
+        if self.image().topics.by_name(&topic.name).is_some() {
+            return Err(CreateTopicRefusal::Exists);
+        }
+        topic_name::check(&topic.name).map_err(CreateTopicRefusal::Name)?;
+        if let Some(with) = forms.get(&topic_name::collision_form(&topic.name)) {
+            return Err(CreateTopicRefusal::Collides { with: with.clone() });
+        }
+        let configs = given_configs(&topic.configs)?;
+        check_topic_config(&configs)?;
+        let partitions = if topic.assignments.is_empty() {
+            self.place_topic(topic, budget)?
+        } else {
+            self.assigned(topic, budget)?
+        };
+        Ok(Plan { configs, partitions })
+    }
+
+    fn place_topic(&self, topic: &NewTopic, budget: usize) -> Result<Vec<Vec<BrokerId>>, CreateTopicRefusal> {
+        let partitions = match topic.num_partitions {
+            DEFAULT_COUNT => self.default_count("num.partitions"),
+            count => i64::from(count),
+        };
+        let replication_factor = match i32::from(topic.replication_factor) {
+            DEFAULT_COUNT => self.default_count("default.replication.factor"),
+            count => i64::from(count),
+        };
+        if replication_factor < 1 {
+            return Err(CreateTopicRefusal::ReplicationFactor(topic.replication_factor));
+        }
+        if partitions < 1 {
+            return Err(CreateTopicRefusal::PartitionCount(topic.num_partitions));
+        }
+        let partitions = usize::try_from(partitions).unwrap_or(usize::MAX);
+        if partitions > budget {
+            return Err(CreateTopicRefusal::TooManyPartitions);
+        }
+        let brokers = placement::usable_brokers(self.image());
+        let replicas = usize::try_from(replication_factor).unwrap_or(usize::MAX);
+        if brokers.len() < replicas {
+            return Err(CreateTopicRefusal::TooFewBrokers {
+                replication_factor: i16::try_from(replication_factor).unwrap_or(i16::MAX),
+                brokers: brokers.len(),
+            });
+        }
+        let at = |index| PartitionIndex(i32::try_from(index).unwrap_or(i32::MAX));
+        Ok((0..partitions).map(|index| placement::place(&brokers, topic.id, at(index), replicas)).collect())
+    }
+
+    fn default_count(&self, name: &str) -> i64 {
+        let key = Scope::Broker.find(name).unwrap_or_else(|| panic!("{name} is in the table"));
+        self.view().broker_value(key).and_then(|value| value.as_number()).unwrap_or(1)
+    }
+
+    fn assigned(&self, topic: &NewTopic, budget: usize) -> Result<Vec<Vec<BrokerId>>, CreateTopicRefusal> {
+        use alloc::format;
+        if topic.num_partitions != DEFAULT_COUNT || i32::from(topic.replication_factor) != DEFAULT_COUNT {
+            return Err(CreateTopicRefusal::CountBesideAssignment);
+        }
+        if topic.assignments.len() > budget {
+            return Err(CreateTopicRefusal::TooManyPartitions);
+        }
+        let mut by_index = BTreeMap::new();
+        for (index, replicas) in &topic.assignments {
+            let fault = |fault: AssignmentFault| CreateTopicRefusal::Assignment {
+                message: format!("The replicas of partition {index} cannot be: {fault}."),
+            };
+            placement::check_assignment(self.image(), replicas).map_err(fault)?;
+            if by_index.insert(*index, replicas.clone()).is_some() {
+                let message = format!("Partition {index} is assigned twice.");
+                return Err(CreateTopicRefusal::Assignment { message });
+            }
+        }
+        let is_dense = by_index.keys().enumerate().all(|(at, index)| usize::try_from(index.0) == Ok(at));
+        if !is_dense {
+            let message = "The partitions assigned must be numbered from 0 without a gap.".to_string();
+            return Err(CreateTopicRefusal::Assignment { message });
+        }
+        let mut lengths = by_index.values().map(Vec::len);
+        let first = lengths.next();
+        if lengths.any(|length| Some(length) != first) {
+            let message = "Every partition must have the same number of replicas.".to_string();
+            return Err(CreateTopicRefusal::Assignment { message });
+        }
+        Ok(by_index.into_values().collect())
+    }
+
+    fn created(&self, topic: &NewTopic, plan: &Plan) -> CreatedTopic {
+        let view = self.view();
+        let configs = Scope::Topic
+            .keys()
+            .into_iter()
+            .filter(|key| !key.internal)
+            .map(|key| {
+                let own = plan.configs.get(key.name).map(String::as_str);
+                topic_entry_of(key, view.topic_chain_with(own, key))
+            })
+            .collect();
+        CreatedTopic {
+            id: topic.id,
+            num_partitions: i32::try_from(plan.partitions.len()).unwrap_or(i32::MAX),
+            replication_factor: i16::try_from(plan.partitions[0].len()).unwrap_or(i16::MAX),
+            configs,
+        }
+    }
+
+    /// Topic, settings, partitions, in the order in which Kafka writes them.
+    fn topic_records(&self, topic: &NewTopic, plan: Plan) -> Vec<MetadataRecord> {
+        let mut records: Vec<MetadataRecord> =
+            Vec::from([TopicRecord { name: topic.name.clone(), topic_id: topic.id }.into()]);
+        let sets_min_isr = plan.configs.contains_key("min.insync.replicas");
+        for (name, value) in plan.configs {
+            let record = ConfigRecord {
+                resource_type: ResourceType::TOPIC.0,
+                resource_name: topic.name.clone(),
+                name,
+                value: Some(value),
+            };
+            records.push(record.into());
+        }
+        if sets_min_isr && self.image().has_eligible_leader_replicas() {
+            records.push(ClearElrRecord { topic_name: topic.name.clone() }.into());
+        }
+        for (index, replicas) in plan.partitions.into_iter().enumerate() {
+            let index = PartitionIndex(i32::try_from(index).expect("the count is limited"));
+            records.push(placement::new_partition(self.image(), topic.id, index, replicas).into());
+        }
+        records
+    }
+}
+
+fn given_configs(
+    configs: &[(String, Option<String>)],
+) -> Result<BTreeMap<String, String>, CreateTopicRefusal> {
+    let mut given = BTreeMap::new();
+    for (name, value) in configs {
+        let value = value.clone().ok_or_else(|| CreateTopicRefusal::Config {
+            message: alloc::format!("The key {name} has no value."),
+        })?;
+        given.insert(name.clone(), value);
+    }
+    Ok(given)
+}

@@ -1,0 +1,123 @@
+//! DeleteTopics.
+//!
+//! Source: wire-apis §7, Kafka ControllerApis.deleteTopics.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use fencepost_coordinator::{Refusal, Token};
+use fencepost_records::persisted::remove_topic_record::RemoveTopicRecord;
+use fencepost_types::{ErrorCode, Uuid};
+
+use super::{Controller, Decided, Reply};
+use crate::image::Topic;
+use crate::keys::{Scope, Value};
+
+/// A topic by its name or its id.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TopicRef {
+    /// The name; none when it is named by id.
+    pub name: Option<String>,
+    /// The id; zero when it is named by name.
+    pub id: Uuid,
+}
+
+/// What became of one topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedTopic {
+    /// Its name, as far as known.
+    pub name: Option<String>,
+    /// Its id, as far as known.
+    pub id: Uuid,
+    /// Whether it is gone.
+    pub result: Result<(), DeleteTopicRefusal>,
+}
+
+/// Why a topic is not deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DeleteTopicRefusal {
+    /// `delete.topic.enable` is false.
+    Disabled,
+    /// Named by both name and id.
+    NameAndId,
+    /// Named by neither.
+    Nameless,
+    /// The request names it twice.
+    Duplicate,
+    /// No topic has that name.
+    UnknownName,
+    /// No topic has that id.
+    UnknownId,
+}
+
+impl Refusal for DeleteTopicRefusal {
+    fn code(&self) -> ErrorCode {
+        match self {
+            Self::Disabled => ErrorCode::TopicDeletionDisabled,
+            Self::NameAndId | Self::Nameless | Self::Duplicate => ErrorCode::InvalidRequest,
+            Self::UnknownName => ErrorCode::UnknownTopicOrPartition,
+            Self::UnknownId => ErrorCode::UnknownTopicId,
+        }
+    }
+}
+
+impl core::fmt::Display for DeleteTopicRefusal {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Disabled => "Topics cannot be deleted: delete.topic.enable is false.",
+            Self::NameAndId => "A topic is named by its name or by its id, not by both.",
+            Self::Nameless => "A topic must be named by its name or by its id.",
+            Self::Duplicate => "The request names this topic twice.",
+            Self::UnknownName => "No topic has this name.",
+            Self::UnknownId => "No topic has this id.",
+        })
+    }
+}
+
+impl Controller {
+    pub(super) fn delete_topics(&self, token: Token, topics: &[TopicRef]) -> Decided {
+        let found: Vec<Result<Arc<Topic>, DeleteTopicRefusal>> =
+            topics.iter().map(|topic| self.find_topic(topic)).collect();
+        let mut times: BTreeMap<Uuid, usize> = BTreeMap::new();
+        for topic in found.iter().flatten() {
+            *times.entry(topic.id).or_default() += 1;
+        }
+        let mut answered = BTreeSet::new();
+        let mut records = Vec::new();
+        let mut results = Vec::new();
+        for (asked, found) in topics.iter().zip(found) {
+            let (name, id, result) = match found {
+                Err(refusal) => (asked.name.clone(), asked.id, Err(refusal)),
+                Ok(topic) => {
+                    let is_twice = times.get(&topic.id).copied().unwrap_or(0) > 1;
+                    let result = if is_twice { Err(DeleteTopicRefusal::Duplicate) } else { Ok(()) };
+                    (Some(topic.name.to_string()), topic.id, result)
+                }
+            };
+            if !answered.insert((name.clone(), id)) {
+                continue;
+            }
+            if result.is_ok() {
+                records.push(RemoveTopicRecord { topic_id: id }.into());
+            }
+            results.push(DeletedTopic { name, id, result });
+        }
+        self.write(records, token, Reply::DeleteTopics(results))
+    }
+
+    fn find_topic(&self, topic: &TopicRef) -> Result<Arc<Topic>, DeleteTopicRefusal> {
+        let key = Scope::Broker.find("delete.topic.enable").expect("the table has it");
+        if self.view().broker_value(key) == Some(Value::Boolean(false)) {
+            return Err(DeleteTopicRefusal::Disabled);
+        }
+        let topics = self.image().topics();
+        match (&topic.name, topic.id) {
+            (Some(_), id) if !id.is_zero() => Err(DeleteTopicRefusal::NameAndId),
+            (Some(name), _) => topics.by_name(name).cloned().ok_or(DeleteTopicRefusal::UnknownName),
+            (None, id) if id.is_zero() => Err(DeleteTopicRefusal::Nameless),
+            (None, id) => topics.by_id(id).cloned().ok_or(DeleteTopicRefusal::UnknownId),
+        }
+    }
+}
