@@ -135,6 +135,9 @@ fn epoch_32767_is_survived() {
         let owed = coordinator.shard.markers_owed_by(TX).expect("markers are owed");
         assert_eq!((owed.producer_id, owed.producer_epoch), (P, ProducerEpoch::MAX));
         coordinator.settle();
+        // A client that holds the last epoch it can hold is told of the rotation.
+        let told = coordinator.clone().init(Some((P, 32766)));
+        assert_eq!(told, if level == V2 { "NONE 101/0" } else { "PRODUCER_FENCED" });
         let recovered = coordinator.init(None);
         assert_eq!(recovered, if level == V2 { "NONE 101/1" } else { "NONE 101/0" });
     }
