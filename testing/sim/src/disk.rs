@@ -10,7 +10,7 @@
 //! - A file's synced content survives a crash if its name does; of the rest, any part survives, file by file, in writes
 //!   or parts of writes, down to a byte. Names likewise, directory by directory; a rename is never half done.
 //! - A sync that fails loses what it should have written: a later sync succeeds and does not bring it.
-//! - Handles and locks of before a crash (or a [`SimulatedDisk::kill`]) are dead: their calls fail.
+//! - Handles and locks of before a crash (or a [`SimDisk::kill`]) are dead: their calls fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -20,7 +20,7 @@ use bytes::Bytes;
 use fencepost_storage::{DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult};
 use fencepost_types::Millis;
 
-use crate::random::Random;
+use crate::rng::Rng;
 
 mod content;
 mod directory;
@@ -29,7 +29,7 @@ mod handle;
 mod tests;
 
 use directory::{DirectoryCell, FileCell, Node};
-use handle::{SimulatedFile, SimulatedLock};
+use handle::{SimFile, SimLock};
 
 /// What goes wrong while the machine stays up. Nothing, by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,13 +56,13 @@ pub struct Calls {
 
 /// A simulated disk. Clones are the same disk.
 #[derive(Clone)]
-pub struct SimulatedDisk {
+pub struct SimDisk {
     machine: Arc<Mutex<Machine>>,
 }
 
 struct Machine {
     root: Arc<DirectoryCell>,
-    random: Random,
+    rng: Rng,
     faults: Faults,
     calls: Calls,
     /// Changes and syncs until the power fails, if it is to.
@@ -73,12 +73,12 @@ struct Machine {
     now: Millis,
 }
 
-impl SimulatedDisk {
-    /// An empty disk whose faults are decided by `seed`.
+impl SimDisk {
+    /// An empty disk; `seed` decides its faults and what a crash leaves.
     pub fn new(seed: u64) -> Self {
         let machine = Machine {
             root: Arc::default(),
-            random: Random::new(seed),
+            rng: Rng::new(seed),
             faults: Faults::default(),
             calls: Calls::default(),
             power_left: None,
@@ -100,7 +100,7 @@ impl SimulatedDisk {
     }
 
     /// Lets the power fail after this many further changes and syncs: each call after them fails until
-    /// [`SimulatedDisk::crash`]. With every number in turn, a test meets every crash point.
+    /// [`SimDisk::crash`]. With every number in turn, a test meets every crash point.
     pub fn power_off_after(&self, calls: u64) {
         self.machine().power_left = Some(calls);
     }
@@ -115,11 +115,12 @@ impl SimulatedDisk {
         self.machine().calls
     }
 
-    /// The machine goes down and comes up again: of what was not synced, a part that `random` decides is lost.
-    pub fn crash(&self, random: &mut Random) {
+    /// The machine goes down and comes up again: of what was not synced, a random part is lost.
+    pub fn crash(&self) {
         let mut machine = self.machine();
         machine.restart();
-        machine.root.crash(random);
+        let root = machine.root.clone();
+        root.crash(&mut machine.rng);
     }
 
     /// The process dies and the machine does not: nothing is lost, nothing becomes durable, handles are dead.
@@ -155,7 +156,7 @@ impl SimulatedDisk {
 
     fn handle(&self, machine: &Machine, path: &str, file: Arc<FileCell>) -> Arc<dyn DiskFile> {
         let path = path.to_owned();
-        Arc::new(SimulatedFile { disk: self.clone(), generation: machine.generation, path, file })
+        Arc::new(SimFile { disk: self.clone(), generation: machine.generation, path, file })
     }
 }
 
@@ -182,7 +183,7 @@ impl Machine {
 
     fn check_read(&mut self, operation: &'static str, path: &str) -> DiskResult<()> {
         self.check_power(operation, path)?;
-        if self.random.chance(self.faults.read_error_permille) {
+        if chance(&mut self.rng, self.faults.read_error_permille) {
             return Err(input_output(operation, path));
         }
         Ok(())
@@ -193,7 +194,7 @@ impl Machine {
         self.check_power(operation, path)?;
         self.calls.changes += 1;
         self.spend_power();
-        if self.random.chance(self.faults.write_error_permille) {
+        if chance(&mut self.rng, self.faults.write_error_permille) {
             return Err(input_output(operation, path));
         }
         Ok(())
@@ -204,7 +205,7 @@ impl Machine {
         self.check_power("sync", path)?;
         self.calls.syncs += 1;
         self.spend_power();
-        Ok(!is_synced && self.random.chance(self.faults.sync_error_permille))
+        Ok(!is_synced && chance(&mut self.rng, self.faults.sync_error_permille))
     }
 
     fn directory(&self, operation: &'static str, path: &str) -> DiskResult<Arc<DirectoryCell>> {
@@ -241,6 +242,11 @@ impl Machine {
     }
 }
 
+/// True in `permille` of 1000 cases; draws nothing where it never is.
+fn chance(rng: &mut Rng, permille: u32) -> bool {
+    permille > 0 && rng.range(0, 1000) < u64::from(permille)
+}
+
 /// The directory and the name within it.
 fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
@@ -258,7 +264,7 @@ fn no_space(operation: &'static str, path: &str) -> DiskError {
     DiskError::new(DiskErrorKind::NoSpace, operation, path, "the simulated disk is full")
 }
 
-impl Disk for SimulatedDisk {
+impl Disk for SimDisk {
     fn open(&self, path: &str) -> DiskResult<Arc<dyn DiskFile>> {
         let mut machine = self.machine();
         machine.check_read("open", path)?;
@@ -360,7 +366,7 @@ impl Disk for SimulatedDisk {
         let directory = machine.directory("sync", path)?;
         let mut names = directory.names();
         if machine.sync_fails(path, names.is_synced())? {
-            names.fail_sync(&mut machine.random);
+            names.fail_sync(&mut machine.rng);
             return Err(input_output("sync", path));
         }
         names.sync();
@@ -374,12 +380,12 @@ impl Disk for SimulatedDisk {
             return Err(DiskError::new(DiskErrorKind::Locked, "lock", path, "held by another"));
         }
         let generation = machine.generation;
-        Ok(Box::new(SimulatedLock { disk: self.clone(), generation, path: path.to_owned() }))
+        Ok(Box::new(SimLock { disk: self.clone(), generation, path: path.to_owned() }))
     }
 }
 
-impl fmt::Debug for SimulatedDisk {
+impl fmt::Debug for SimDisk {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SimulatedDisk")
+        f.write_str("SimDisk")
     }
 }

@@ -1,6 +1,7 @@
 //! One file's bytes: as every reader sees them, as they lie on the medium, and what is between the two.
 
-use crate::random::Random;
+use super::chance;
+use crate::rng::Rng;
 
 /// What a medium writes whole or not at all.
 const SECTOR_BYTES: usize = 512;
@@ -79,14 +80,14 @@ impl Content {
 
     /// A sync that failed: some of it may be on the medium, and the system believes that nothing is left to write. A
     /// later sync succeeds and does not bring the rest: readers see what a crash will take away.
-    pub(super) fn fail_sync(&mut self, random: &mut Random) {
-        let survivors = survivors(random, std::mem::take(&mut self.pending));
+    pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
+        let survivors = survivors(rng, std::mem::take(&mut self.pending));
         survivors.iter().for_each(|change| change.apply(&mut self.durable));
     }
 
     /// The machine went down: some of what was not synced is there, at any granularity, or none.
-    pub(super) fn crash(&mut self, random: &mut Random) {
-        self.fail_sync(random);
+    pub(super) fn crash(&mut self, rng: &mut Rng) {
+        self.fail_sync(rng);
         self.current.clone_from(&self.durable);
     }
 }
@@ -106,25 +107,25 @@ impl Change {
     }
 
     /// What is left of a change that was under way.
-    fn tear(self, random: &mut Random, torn: &mut Vec<Self>) {
+    fn tear(self, rng: &mut Rng, torn: &mut Vec<Self>) {
         match self {
-            Self::Write { position, mut bytes } if random.chance(500) => {
-                bytes.truncate(random.below(bytes.len() as u64 + 1) as usize);
+            Self::Write { position, mut bytes } if chance(rng, 500) => {
+                bytes.truncate(rng.range(0, bytes.len() as u64 + 1) as usize);
                 torn.push(Self::Write { position, bytes });
             }
-            Self::Write { position, bytes } => tear_sectors(position, &bytes, random, torn),
+            Self::Write { position, bytes } => tear_sectors(position, &bytes, rng, torn),
             Self::Truncate { .. } => {}
         }
     }
 }
 
 /// Each sector of the medium has the new bytes or the old ones.
-fn tear_sectors(position: usize, bytes: &[u8], random: &mut Random, torn: &mut Vec<Change>) {
+fn tear_sectors(position: usize, bytes: &[u8], rng: &mut Rng, torn: &mut Vec<Change>) {
     let mut from = 0;
     while from < bytes.len() {
         let in_sector = (position + from) % SECTOR_BYTES;
         let to = bytes.len().min(from + SECTOR_BYTES - in_sector);
-        if random.chance(500) {
+        if chance(rng, 500) {
             torn.push(Change::Write { position: position + from, bytes: bytes[from..to].to_vec() });
         }
         from = to;
@@ -133,23 +134,23 @@ fn tear_sectors(position: usize, bytes: &[u8], random: &mut Random, torn: &mut V
 
 /// What a crash leaves of changes that were not synced: nothing, everything, the first ones with a torn end, or any of
 /// them in part.
-fn survivors(random: &mut Random, pending: Vec<Change>) -> Vec<Change> {
+fn survivors(rng: &mut Rng, pending: Vec<Change>) -> Vec<Change> {
     let mut left = Vec::new();
-    match random.below(4) {
+    match rng.range(0, 4) {
         0 => {}
         1 => left = pending,
         2 => {
-            let whole = random.below(pending.len() as u64 + 1) as usize;
+            let whole = rng.range(0, pending.len() as u64 + 1) as usize;
             let mut changes = pending.into_iter();
             left.extend(changes.by_ref().take(whole));
-            changes.by_ref().take(1).for_each(|change| change.tear(random, &mut left));
+            changes.by_ref().take(1).for_each(|change| change.tear(rng, &mut left));
         }
         _ => {
             for change in pending {
-                match random.below(3) {
+                match rng.range(0, 3) {
                     0 => {}
                     1 => left.push(change),
-                    _ => change.tear(random, &mut left),
+                    _ => change.tear(rng, &mut left),
                 }
             }
         }

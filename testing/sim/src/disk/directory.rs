@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use bytes::Bytes;
 use fencepost_types::Millis;
 
+use super::chance;
 use super::content::Content;
-use crate::random::Random;
+use crate::rng::Rng;
 
 /// A file, shared by its names and handles. The machine's lock is always held around this one.
 #[derive(Debug, Default)]
@@ -58,12 +59,12 @@ impl DirectoryCell {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn crash(&self, random: &mut Random) {
-        self.names().crash(random);
+    pub(super) fn crash(&self, rng: &mut Rng) {
+        self.names().crash(rng);
         for node in self.names().names().values() {
             match node {
-                Node::File(file) => file.state().content.crash(random),
-                Node::Directory(directory) => directory.crash(random),
+                Node::File(file) => file.state().content.crash(rng),
+                Node::Directory(directory) => directory.crash(rng),
             }
         }
     }
@@ -145,16 +146,16 @@ impl Directory {
     }
 
     /// A sync that failed: as for a file, some changes are on the medium and the rest is given up.
-    pub(super) fn fail_sync(&mut self, random: &mut Random) {
+    pub(super) fn fail_sync(&mut self, rng: &mut Rng) {
         let pending = std::mem::take(&mut self.pending);
-        let mode = random.below(4);
-        let first = random.below(pending.len() as u64 + 1) as usize;
+        let mode = rng.range(0, 4);
+        let first = rng.range(0, pending.len() as u64 + 1) as usize;
         for (at, change) in pending.into_iter().enumerate() {
             let survives = match mode {
                 0 => false,
                 1 => true,
                 2 => at < first,
-                _ => random.chance(500),
+                _ => chance(rng, 500),
             };
             if survives {
                 change.apply(&mut self.durable);
@@ -163,8 +164,8 @@ impl Directory {
     }
 
     /// The machine went down: some names changed, some did not. A rename happened whole or not at all.
-    pub(super) fn crash(&mut self, random: &mut Random) {
-        self.fail_sync(random);
+    pub(super) fn crash(&mut self, rng: &mut Rng) {
+        self.fail_sync(rng);
         self.current.clone_from(&self.durable);
     }
 }

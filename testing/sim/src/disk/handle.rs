@@ -7,17 +7,17 @@ use fencepost_storage::{DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult
 use fencepost_types::Millis;
 
 use super::directory::FileCell;
-use super::{Machine, SimulatedDisk, input_output, no_space};
+use super::{Machine, SimDisk, chance, input_output, no_space};
 
 /// An open file; dead once the process that opened it is.
-pub(super) struct SimulatedFile {
-    pub(super) disk: SimulatedDisk,
+pub(super) struct SimFile {
+    pub(super) disk: SimDisk,
     pub(super) generation: u64,
     pub(super) path: String,
     pub(super) file: Arc<FileCell>,
 }
 
-impl SimulatedFile {
+impl SimFile {
     /// The machine, if this handle has not died with an earlier process.
     fn machine(&self, operation: &'static str) -> DiskResult<MutexGuard<'_, Machine>> {
         let machine = self.disk.machine();
@@ -29,7 +29,7 @@ impl SimulatedFile {
     }
 }
 
-impl DiskFile for SimulatedFile {
+impl DiskFile for SimFile {
     fn write_at(&self, position: u64, slices: &[&[u8]]) -> DiskResult<()> {
         let mut machine = self.machine("write")?;
         machine.check_power("write", &self.path)?;
@@ -40,12 +40,12 @@ impl DiskFile for SimulatedFile {
         let room = length.saturating_add(machine.room());
         let mut outcome = Ok(());
         let write_error_permille = machine.faults.write_error_permille;
-        if machine.random.chance(write_error_permille) {
-            bytes.truncate(machine.random.below(bytes.len() as u64 + 1) as usize);
+        if chance(&mut machine.rng, write_error_permille) {
+            bytes.truncate(machine.rng.range(0, bytes.len() as u64 + 1) as usize);
             outcome = Err(input_output("write", &self.path));
         }
         if position.saturating_add(bytes.len() as u64) > room {
-            bytes.truncate(machine.random.below(room.saturating_sub(position) + 1) as usize);
+            bytes.truncate(machine.rng.range(0, room.saturating_sub(position) + 1) as usize);
             outcome = Err(no_space("write", &self.path));
         }
         let mut state = self.file.state();
@@ -84,7 +84,7 @@ impl DiskFile for SimulatedFile {
         let mut machine = self.machine("sync")?;
         let mut state = self.file.state();
         if machine.sync_fails(&self.path, state.content.is_synced())? {
-            state.content.fail_sync(&mut machine.random);
+            state.content.fail_sync(&mut machine.rng);
             return Err(input_output("sync", &self.path));
         }
         state.content.sync();
@@ -98,15 +98,15 @@ impl DiskFile for SimulatedFile {
 }
 
 /// A held lock; the end of the process frees it, too.
-pub(super) struct SimulatedLock {
-    pub(super) disk: SimulatedDisk,
+pub(super) struct SimLock {
+    pub(super) disk: SimDisk,
     pub(super) generation: u64,
     pub(super) path: String,
 }
 
-impl DiskLock for SimulatedLock {}
+impl DiskLock for SimLock {}
 
-impl Drop for SimulatedLock {
+impl Drop for SimLock {
     fn drop(&mut self) {
         let mut machine = self.disk.machine();
         if machine.generation == self.generation {
@@ -115,14 +115,14 @@ impl Drop for SimulatedLock {
     }
 }
 
-impl fmt::Debug for SimulatedFile {
+impl fmt::Debug for SimFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SimulatedFile({})", self.path)
+        write!(f, "SimFile({})", self.path)
     }
 }
 
-impl fmt::Debug for SimulatedLock {
+impl fmt::Debug for SimLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SimulatedLock({})", self.path)
+        write!(f, "SimLock({})", self.path)
     }
 }

@@ -5,8 +5,8 @@ use super::*;
 const SEEDS: u64 = 300;
 
 /// A disk with one durable directory, and one durable file in it that holds `content`.
-fn disk_with(content: &[u8]) -> SimulatedDisk {
-    let disk = SimulatedDisk::new(1);
+fn disk_with(content: &[u8]) -> SimDisk {
+    let disk = SimDisk::new(1);
     disk.create_dir("t-0").unwrap();
     disk.sync_dir("").unwrap();
     let file = disk.create("t-0/a").unwrap();
@@ -17,7 +17,13 @@ fn disk_with(content: &[u8]) -> SimulatedDisk {
     disk
 }
 
-fn content(disk: &SimulatedDisk, path: &str) -> Option<Bytes> {
+/// A crash whose damage `seed` decides.
+fn crash(disk: &SimDisk, seed: u64) {
+    disk.machine().rng = Rng::new(seed);
+    disk.crash();
+}
+
+fn content(disk: &SimDisk, path: &str) -> Option<Bytes> {
     disk.files().get(path).cloned()
 }
 
@@ -84,7 +90,7 @@ fn synced_content_survives() {
         let disk = disk_with(b"synced");
         let file = disk.open("t-0/a").unwrap();
         file.write_at(6, &[&[b'x'; 10]]).unwrap();
-        disk.crash(&mut Random::new(seed));
+        crash(&disk, seed);
         let content = content(&disk, "t-0/a").unwrap();
         assert!(content.starts_with(b"synced"), "seed {seed}");
         assert!(content[6..].iter().all(|byte| *byte == b'x'), "seed {seed}");
@@ -104,7 +110,7 @@ fn writes_are_reordered_and_torn() {
         let file = disk.open("t-0/a").unwrap();
         file.write_at(0, &[&[1; 2048]]).unwrap();
         file.write_at(2048, &[&[2; 100]]).unwrap();
-        disk.crash(&mut Random::new(seed));
+        crash(&disk, seed);
         let content = content(&disk, "t-0/a").unwrap();
         is_later_alone |= content.len() == 2148 && content[..2048].iter().all(|byte| *byte == 0);
         let sectors: Vec<_> = content.chunks(512).map(|sector| sector[0]).collect();
@@ -120,7 +126,7 @@ fn an_overwrite_leaves_old_bytes() {
     for seed in 0..SEEDS {
         let disk = disk_with(b"oooo");
         disk.open("t-0/a").unwrap().write_at(0, &[b"nnnn"]).unwrap();
-        disk.crash(&mut Random::new(seed));
+        crash(&disk, seed);
         seen.insert(content(&disk, "t-0/a").unwrap());
     }
     assert!(
@@ -136,7 +142,7 @@ fn a_truncation_may_be_lost() {
     for seed in 0..SEEDS {
         let disk = disk_with(b"123456");
         disk.open("t-0/a").unwrap().truncate(2).unwrap();
-        disk.crash(&mut Random::new(seed));
+        crash(&disk, seed);
         lengths.insert(content(&disk, "t-0/a").unwrap().len());
     }
     assert_eq!(lengths, BTreeSet::from([2, 6]));
@@ -157,7 +163,7 @@ fn names_need_a_sync_of_their_directory() {
             if outer {
                 disk.sync_dir("t-1").unwrap();
             }
-            disk.crash(&mut Random::new(seed));
+            crash(&disk, seed);
             outcomes.insert(content(&disk, path));
         }
         assert_eq!(outcomes, BTreeSet::from([None, Some(Bytes::from_static(b"content"))]));
@@ -174,7 +180,7 @@ fn a_rename_is_never_half_done() {
         file.write_at(0, &[b"new"]).unwrap();
         file.sync().unwrap();
         disk.rename("t-0/a.tmp", "t-0/a").unwrap();
-        disk.crash(&mut Random::new(seed));
+        crash(&disk, seed);
         let left = content(&disk, "t-0/a").unwrap();
         let temporary = content(&disk, "t-0/a.tmp");
         assert!(left == b"new"[..] || left == b"old"[..], "seed {seed}");
@@ -187,7 +193,7 @@ fn a_rename_is_never_half_done() {
     for seed in 0..SEEDS {
         let disk = disk_with(b"old");
         disk.remove("t-0/a").unwrap();
-        disk.crash(&mut Random::new(seed));
+        crash(&disk, seed);
         is_back.insert(content(&disk, "t-0/a").is_some());
     }
     assert_eq!(is_back.len(), 2);
@@ -203,7 +209,7 @@ fn files_are_reordered_against_each_other() {
         disk.sync_dir("t-0").unwrap();
         disk.open("t-0/a").unwrap().write_at(0, &[b"1"]).unwrap();
         second.write_at(0, &[b"2"]).unwrap();
-        disk.crash(&mut Random::new(seed));
+        crash(&disk, seed);
         outcomes.insert(["t-0/a", "t-0/b"].map(|path| content(&disk, path).unwrap().len()));
     }
     assert_eq!(outcomes, BTreeSet::from([[0, 0], [0, 1], [1, 0], [1, 1]]));
@@ -233,7 +239,7 @@ fn a_failed_sync_loses_for_good() {
     let mut outcomes = BTreeSet::new();
     for seed in 0..SEEDS {
         let disk = disk_with(b"");
-        disk.machine().random = Random::new(seed);
+        disk.machine().rng = Rng::new(seed);
         let file = disk.open("t-0/a").unwrap();
         file.write_at(0, &[b"data"]).unwrap();
         disk.set_faults(Faults { sync_error_permille: 1000, ..Faults::default() });
@@ -245,7 +251,7 @@ fn a_failed_sync_loses_for_good() {
         disk.sync_dir("t-0").unwrap();
         assert_eq!(file.read(0, 9).unwrap(), &b"data"[..]);
         let is_durable = disk.is_durable();
-        disk.crash(&mut Random::new(seed));
+        crash(&disk, seed);
         let left = content(&disk, "t-0/a").unwrap();
         let has_name = content(&disk, "t-0/b").is_some();
         assert_eq!(is_durable, left == b"data"[..] && has_name, "seed {seed}");
@@ -261,7 +267,7 @@ fn writes_and_reads_fail() {
     let mut lengths = BTreeSet::new();
     for seed in 0..SEEDS {
         let disk = disk_with(b"");
-        disk.machine().random = Random::new(seed);
+        disk.machine().rng = Rng::new(seed);
         let file = disk.open("t-0/a").unwrap();
         disk.set_faults(Faults { write_error_permille: 1000, ..Faults::default() });
         assert_eq!(kind(file.write_at(0, &[b"12", b"34"])), DiskErrorKind::Io);
@@ -307,7 +313,7 @@ fn the_power_fails_when_told() {
     assert_eq!(kind(file.read(0, 1)), DiskErrorKind::Io);
     assert_eq!(kind(disk.sync_dir("")), DiskErrorKind::Io);
     assert_eq!(kind(disk.open("t-0/a")), DiskErrorKind::Io);
-    disk.crash(&mut Random::new(1));
+    disk.crash();
     assert!(!disk.is_off());
     assert_eq!(content(&disk, "t-0/a").unwrap(), &b"x"[..]);
     let calls = disk.calls();
@@ -320,7 +326,7 @@ fn bits_flip() {
     let disk = disk_with(b"abc");
     disk.flip_bits("t-0/a", 1, 0x01);
     assert_eq!(content(&disk, "t-0/a").unwrap(), &b"acc"[..]);
-    disk.crash(&mut Random::new(1));
+    disk.crash();
     assert_eq!(content(&disk, "t-0/a").unwrap(), &b"acc"[..]);
 }
 
@@ -339,21 +345,21 @@ fn files_are_stamped() {
 #[test]
 fn a_seed_decides_everything() {
     let run = |seed| {
-        let disk = SimulatedDisk::new(seed);
+        let disk = SimDisk::new(seed);
         let faults = Faults { write_error_permille: 100, sync_error_permille: 100, ..Faults::default() };
         disk.set_faults(faults);
-        let mut random = Random::new(seed);
+        let mut rng = Rng::new(seed);
         for round in 0..20u64 {
             for step in 0..20u64 {
-                let path = format!("f{}", random.below(4));
+                let path = format!("f{}", rng.range(0, 4));
                 if let Ok(file) = disk.open(&path).or_else(|_| disk.create(&path)) {
-                    let _ = file.write_at(random.below(2000), &[&round.to_be_bytes(), &step.to_be_bytes()]);
-                    let _ = if random.chance(200) { file.sync() } else { Ok(()) };
+                    let _ = file.write_at(rng.range(0, 2000), &[&round.to_be_bytes(), &step.to_be_bytes()]);
+                    let _ = if chance(&mut rng, 200) { file.sync() } else { Ok(()) };
                 }
-                let _ = if random.chance(100) { disk.sync_dir("") } else { Ok(()) };
-                let _ = if random.chance(50) { disk.rename(&path, "f9") } else { Ok(()) };
+                let _ = if chance(&mut rng, 100) { disk.sync_dir("") } else { Ok(()) };
+                let _ = if chance(&mut rng, 50) { disk.rename(&path, "f9") } else { Ok(()) };
             }
-            disk.crash(&mut random);
+            disk.crash();
         }
         disk.files()
     };
