@@ -172,7 +172,8 @@ impl Coordinator {
             assert_eq!(self.ask(&written), Ok(Reply::Markers(MarkersLeft::Nothing)));
         }
         while self.shard.next_deadline().is_some_and(|due| due.is_due(at(-T))) {
-            self.ask(&TransactionShard::tick()).expect("completing needs nothing");
+            let ticked = self.ask(&TransactionShard::tick());
+            assert!(matches!(ticked, Ok(Reply::Ticked(TickOutcome::Completed(_)))), "{ticked:?}");
         }
     }
 
@@ -193,6 +194,7 @@ impl Coordinator {
         let mut outcomes = Vec::new();
         while self.shard.next_deadline().is_some_and(|due| due.is_due(self.now)) {
             match self.ask_with_ids(&TransactionShard::tick()) {
+                Ok(Reply::Ticked(TickOutcome::Nothing)) => panic!("something is due, and nothing is done"),
                 Ok(Reply::Ticked(outcome)) => outcomes.push(outcome),
                 other => panic!("a tick answers otherwise: {other:?}"),
             }
