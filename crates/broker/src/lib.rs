@@ -1,1 +1,54 @@
-//! Under construction.
+//! The engine: request handlers, coordinator runtime, delayed operations. Synchronous: it reaches the world through the
+//! [`Disk`](fencepost_storage::Disk), the [`Edge`] and its arguments (`now`), and runs unchanged in the simulator.
+//!
+//! ```text
+//! frame ─► dispatch.rs ─► handlers/… ─► partition.rs (one lock: stage, append, replay)
+//!                            │             │
+//!                            ▼             ▼ dirty
+//!                         runtime.rs     sync.rs ─► high watermark ─► waiting.rs ─► answer
+//!                         (shards: decide, append, replay, park)
+//! ```
+//!
+//! Invariants
+//! - B1: a request is answered once: by a frame, by nothing (acks 0), or by the end of its connection.
+//! - B2: no lock is held over a sync, a parked request, or foreign code; whatever is woken goes through [`Cx`].
+//! - B3: an answer never precedes what it promises: it waits for the high watermark to pass what it wrote.
+//! - B4: nothing polls and nothing sleeps: conditions wake, and deadlines sit in one queue.
+//! - B5: lock order: shard, then partition. Every other lock is a leaf.
+
+mod apis;
+mod apply;
+mod boot;
+mod broker;
+mod connection;
+mod controller;
+mod cx;
+mod deadlines;
+mod dispatch;
+mod edge;
+mod gather;
+mod group_coordinator;
+mod handlers;
+mod housekeeping;
+mod markers;
+mod once;
+mod partition;
+mod partitions;
+mod respond;
+mod runtime;
+mod settings;
+mod shard_configs;
+mod sync;
+mod transactions;
+mod waiting;
+
+pub use boot::StartError;
+pub use broker::Broker;
+pub use connection::{Connection, ConnectionId, Listener};
+pub use cx::Cx;
+pub use edge::Edge;
+pub use fencepost_metadata as metadata;
+pub(crate) use respond::Exchange;
+pub use respond::{Outcome, Respond};
+pub use settings::BrokerSettings;
+pub use sync::Durability;

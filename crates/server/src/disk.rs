@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use fencepost_storage::{DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult};
+use fencepost_storage::{
+    DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, DiskSpace,
+};
 use fencepost_types::Millis;
-use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::fs::{FlockOperation, fcntl_lock, statvfs};
 
 /// A directory of the operating system. Clones are the same directory.
 #[derive(Clone, Debug)]
@@ -40,7 +42,12 @@ impl RealDisk {
         if path.is_empty() { self.root.to_path_buf() } else { self.root.join(path) }
     }
 
-    fn file(&self, operation: &'static str, path: &str, options: &OpenOptions) -> DiskResult<Arc<dyn DiskFile>> {
+    fn file(
+        &self,
+        operation: &'static str,
+        path: &str,
+        options: &OpenOptions,
+    ) -> DiskResult<Arc<dyn DiskFile>> {
         let file = options.open(self.at(path)).map_err(|error| disk_error(operation, path, &error))?;
         Ok(Arc::new(RealFile { file, path: path.into() }))
     }
@@ -112,6 +119,12 @@ impl Disk for RealDisk {
             Err(error) => Err(failed(error.into())),
         }
     }
+
+    fn space(&self) -> DiskResult<Option<DiskSpace>> {
+        let room = statvfs(&*self.root).map_err(|error| disk_error("measure", "", &error.into()))?;
+        let bytes = |blocks: u64| blocks.saturating_mul(room.f_frsize);
+        Ok(Some(DiskSpace { total_bytes: bytes(room.f_blocks), usable_bytes: bytes(room.f_bavail) }))
+    }
 }
 
 /// Closing the file gives the lock back.
@@ -143,7 +156,12 @@ impl DiskFile for RealFile {
         while !rest.is_empty() {
             match rustix::io::pwritev(&self.file, rest, position) {
                 Ok(0) => {
-                    return Err(DiskError::new(DiskErrorKind::Io, "write", &self.path, "nothing was written"));
+                    return Err(DiskError::new(
+                        DiskErrorKind::Io,
+                        "write",
+                        &self.path,
+                        "nothing was written",
+                    ));
                 }
                 Ok(written) => {
                     IoSlice::advance_slices(&mut rest, written);
@@ -251,7 +269,8 @@ mod tests {
         disk.create("y").unwrap();
         disk.rename("x", "y").unwrap();
         disk.create_dir("d").unwrap();
-        let listed: Vec<_> = disk.list("").unwrap().into_iter().map(|entry| (entry.name, entry.is_dir, entry.bytes)).collect();
+        let listed: Vec<_> =
+            disk.list("").unwrap().into_iter().map(|entry| (entry.name, entry.is_dir, entry.bytes)).collect();
         assert_eq!(listed, [("d".to_owned(), true, 0), ("y".to_owned(), false, 4)]);
         disk.remove("y").unwrap();
         disk.remove_dir("d").unwrap();

@@ -1,1 +1,24 @@
-//! Under construction.
+//! The edge: listeners, the real disk and clock, the threads around the engine, shutdown. It moves bytes and decides
+//! nothing.
+//!
+//! ```text
+//! socket ─► connection.rs: frame ─► Broker::handle ─► Outcome ─► socket (in the order of the requests)
+//!           edge.rs: timer ─► Broker::tick      syncers ─► Broker::sync_next
+//! ```
+//!
+//! Invariants
+//! - E1: memory for a frame grows with the bytes that arrive, never with the size that is announced.
+//! - E2: the ready line is printed when, and only when, the first request of every kind would succeed.
+//! - E3: answers leave a connection in the order of its requests.
+
+mod clock;
+mod configuration;
+mod connection;
+mod disk;
+mod edge;
+mod server;
+
+pub use clock::Clock;
+pub use configuration::{configuration_page, settings_from};
+pub use disk::RealDisk;
+pub use server::{Server, ServerError, ServerSettings, Storage};

@@ -91,6 +91,20 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Takes the exclusive lock that a file stands for, creating it; held until the answer is dropped.
     /// [`DiskErrorKind::Locked`] if somebody else holds it.
     fn lock(&self, path: &str) -> DiskResult<Box<dyn DiskLock>>;
+
+    /// How much there is room for; `None` where nobody knows.
+    fn space(&self) -> DiskResult<Option<DiskSpace>> {
+        Ok(None)
+    }
+}
+
+/// The room on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DiskSpace {
+    /// What the file system holds in all, bytes.
+    pub total_bytes: u64,
+    /// What of it this process may still use, bytes.
+    pub usable_bytes: u64,
 }
 
 /// An open file. Positions are bytes from its start.
@@ -144,7 +158,7 @@ pub(crate) fn read_whole(disk: &dyn Disk, path: &str, bytes_max: u64) -> DiskRes
 
 /// Replaces a file's content so that a crash leaves the old or the new one whole: temporary file, sync, rename, sync of
 /// the directory.
-pub(crate) fn write_atomically(disk: &dyn Disk, path: &str, content: &[u8]) -> DiskResult<()> {
+pub fn write_atomically(disk: &dyn Disk, path: &str, content: &[u8]) -> DiskResult<()> {
     let temporary = format!("{path}.tmp");
     let file = disk.create(&temporary)?;
     file.write_at(0, &[content])?;

@@ -45,7 +45,9 @@ mod segment;
 mod text_file;
 
 pub use config::{CleanupPolicy, LogConfig};
-pub use disk::{DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult};
+pub use disk::{
+    DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, DiskSpace, write_atomically,
+};
 pub use error::{AppendError, ReadError, StorageError};
 pub use file_name::{PartitionDirKind, is_topic_name};
 pub use log::{

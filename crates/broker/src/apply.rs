@@ -1,0 +1,175 @@
+//! What a new metadata image means for this broker: partitions come and go, settings change.
+//!
+//! One path for the start and for every later change: the delta between the image that was published and the new one.
+
+use std::sync::Arc;
+
+use fencepost_group::{GroupShard, Request as GroupRequest, TopicFacts, Topics, TopicsDeleted};
+use fencepost_metadata::image::ResourceType;
+use fencepost_metadata::{BrokerConfig, ConfigView, Delta, Image, LocalChange, TopicConfig};
+use fencepost_storage::StorageError;
+use fencepost_types::{ErrorCode, LeaderEpoch, Now, PartitionIndex, TopicName, TopicPartition, Uuid};
+
+use crate::Broker;
+use crate::cx::Cx;
+use crate::partition::Partition;
+use crate::runtime::Answer;
+use crate::settings::{append_rules, log_config};
+
+impl Broker {
+    /// Makes `image` the one in force and acts on what it changes. The metadata log is durable up to it.
+    pub(crate) fn publish(self: &Arc<Self>, cx: &mut Cx, image: Arc<Image>) {
+        let old = self.image.load_full();
+        if image.offset() <= old.offset() {
+            return;
+        }
+        let delta = Delta::between(&old, &image);
+        self.image.store(Arc::clone(&image));
+        self.topics.store(Arc::new(topic_facts(&image)));
+        if !delta.configs.is_empty() || delta.features {
+            self.apply_configs(&image, &delta);
+        }
+        let changes = delta.local_changes(self.node_id);
+        let gone = changes.deleted.iter();
+        let gone: Vec<_> = gone.map(|(topic, index)| (topic.name.clone(), topic.id, *index)).collect();
+        for (topic, topic_id, index) in &gone {
+            self.drop_partition(cx, topic, *topic_id, *index);
+        }
+        if !delta.topics_deleted.is_empty() {
+            let topics = delta.topics_deleted.iter();
+            self.forget_offsets(cx, topics.map(|topic| (topic.name.clone(), topic.id)).collect());
+        }
+        if let Err(error) = self.lead_all(cx.now, changes.leaders) {
+            self.log_dir_failed(cx, &error);
+        }
+    }
+
+    /// The first image of this process: everything in it is new. An error keeps the broker from starting.
+    pub(crate) fn publish_first(
+        self: &Arc<Self>,
+        cx: &mut Cx,
+        image: Arc<Image>,
+    ) -> Result<(), StorageError> {
+        let delta = Delta::between(&Image::default(), &image);
+        self.image.store(Arc::clone(&image));
+        self.topics.store(Arc::new(topic_facts(&image)));
+        self.apply_configs(&image, &delta);
+        self.lead_all(cx.now, delta.local_changes(self.node_id).leaders)
+    }
+
+    fn lead_all(self: &Arc<Self>, now: Now, leaders: Vec<LocalChange>) -> Result<(), StorageError> {
+        for LocalChange { partition: delta, .. } in leaders {
+            let epoch = delta.new.leader_epoch;
+            self.lead(now, &delta.topic.name, delta.topic.id, delta.index, epoch)?;
+        }
+        Ok(())
+    }
+
+    /// Opens the log of a partition, or takes over under a new epoch where it is open already.
+    fn lead(
+        self: &Arc<Self>,
+        now: Now,
+        topic: &TopicName,
+        topic_id: Uuid,
+        index: PartitionIndex,
+        epoch: LeaderEpoch,
+    ) -> Result<(), StorageError> {
+        let name = TopicPartition { topic: topic.clone(), partition: index };
+        if let Some(partition) = self.partitions.get(&name).filter(|open| open.topic_id == topic_id) {
+            partition.take_over(epoch);
+            return Ok(());
+        }
+        let config = self.topic_config(topic);
+        let expiration_ms = i64::from(self.config().producer_id_expiration_ms);
+        let log_config = log_config(&config, expiration_ms);
+        let log = match self.log_dir.open_log(name.clone(), topic_id, log_config.clone(), now) {
+            // The directory is an earlier topic's of the same name: it is put aside, and the log begins anew.
+            Err(StorageError::TopicId { .. }) => {
+                let aside = self.log_dir.set_aside(&name, self.edge.random())?;
+                tracing::warn!(partition = %name, directory = aside, "a stray directory was put aside");
+                self.log_dir.open_log(name.clone(), topic_id, log_config, now)?
+            }
+            opened => opened?,
+        };
+        let rules = append_rules(&config);
+        self.partitions.insert(Partition::new(name, topic_id, epoch, log, rules, &config));
+        Ok(())
+    }
+
+    fn drop_partition(
+        self: &Arc<Self>,
+        cx: &mut Cx,
+        topic: &TopicName,
+        topic_id: Uuid,
+        index: PartitionIndex,
+    ) {
+        let name = TopicPartition { topic: topic.clone(), partition: index };
+        let Some(partition) = self.partitions.remove_if(&name, topic_id) else { return };
+        partition.go(cx, ErrorCode::UnknownTopicOrPartition);
+        match partition.delete(self.edge.random()) {
+            Ok(None) => {}
+            Ok(Some(directory)) => {
+                let delay_ms = self.topic_config(topic).file_delete_delay_ms;
+                let unlink = move |broker: &Arc<Broker>, _: &mut Cx| {
+                    if let Err(error) = broker.log_dir.remove_retired(&directory) {
+                        tracing::warn!(directory, %error, "a deleted partition could not be unlinked");
+                    }
+                };
+                self.add_deadline(cx.now.mono.plus_ms(delay_ms), Box::new(unlink));
+            }
+            Err(error) => self.log_dir_failed(cx, &error),
+        }
+    }
+
+    /// Offsets of deleted topics go, in every shard.
+    fn forget_offsets(self: &Arc<Self>, cx: &mut Cx, topics: Vec<(TopicName, Uuid)>) {
+        for cell in self.groups.all() {
+            let request = GroupRequest::TopicsDeleted(TopicsDeleted { topics: topics.clone() });
+            let asked = Box::new(|_: &Arc<Broker>, _: &mut Cx, answer: Answer<GroupShard>| {
+                if let Err(error) = answer {
+                    tracing::warn!(code = %error.code(), "offsets of a deleted topic stay");
+                }
+            });
+            cx.push(Box::new(move |broker, cx| cell.ask(broker, cx, request, asked)));
+        }
+    }
+
+    fn apply_configs(self: &Arc<Self>, image: &Image, delta: &Delta) {
+        let config = Arc::new(BrokerConfig::resolve(self.view(image)));
+        self.config.store(Arc::clone(&config));
+        self.configure_shards(image, &config);
+        let broker_changed = delta.configs.iter().any(|resource| resource.kind == ResourceType::BROKER);
+        let changed = |topic: &str| {
+            let own = delta.configs.iter();
+            broker_changed
+                || own.clone().any(|resource| resource.kind == ResourceType::TOPIC && resource.name == topic)
+        };
+        let expiration_ms = i64::from(config.producer_id_expiration_ms);
+        for partition in self.partitions.all() {
+            if changed(&partition.name.topic) {
+                let config = TopicConfig::resolve(self.view(image), &partition.name.topic);
+                partition.configure(log_config(&config, expiration_ms), append_rules(&config), &config);
+            }
+        }
+    }
+
+    /// Everything that decides about a setting.
+    pub(crate) fn view<'a>(&'a self, image: &'a Image) -> ConfigView<'a> {
+        ConfigView { statics: &self.settings.statics, configs: image.configs(), node_id: self.node_id }
+    }
+
+    /// The settings in force for a topic.
+    pub(crate) fn topic_config(&self, topic: &str) -> TopicConfig {
+        let image = self.image();
+        TopicConfig::resolve(self.view(&image), topic)
+    }
+}
+
+/// The topics of an image as groups see them.
+fn topic_facts(image: &Image) -> Topics {
+    let topics = image.topics().iter().map(|topic| {
+        let facts = TopicFacts { id: topic.id, partition_count: topic.partitions.len() as i32 };
+        (topic.name.clone(), facts)
+    });
+    Topics::new(image.offset().0, topics)
+}

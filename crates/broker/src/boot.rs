@@ -1,0 +1,327 @@
+//! From a disk to a broker that serves: the metadata log, the controller's first words, the partitions, the
+//! coordinators.
+//!
+//! Nothing is served meanwhile. What waits for a sync is driven here, in the calling thread; afterwards the edge does.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use fencepost_group::{GroupShard, Topics};
+use fencepost_metadata::config::{InternalTopic, offsets_topic, transaction_state_topic};
+use fencepost_metadata::controller::{NewTopic, RegisterBroker, RegisterController};
+use fencepost_metadata::image::{BrokerEpoch, Endpoint};
+use fencepost_metadata::quorum::{QUORUM_STATE_FILE, QuorumState, Voter, VoterEndpoint};
+use fencepost_metadata::{BrokerConfig, Controller, Image, Reply, Request, StaticConfig, TopicConfig};
+use fencepost_records::AppendRules;
+use fencepost_storage::{Disk, LogConfig, LogDir, MetaProperties, StorageError, write_atomically};
+use fencepost_transaction::TransactionShard;
+use fencepost_types::{ErrorCode, LeaderEpoch, Now, TopicPartition, Uuid};
+
+use crate::Broker;
+use crate::connection::Listener;
+use crate::controller::ControllerCell;
+use crate::edge::Edge;
+use crate::group_coordinator::{GroupCell, OFFSETS_TOPIC};
+use crate::partition::Partition;
+use crate::runtime::{Answer, ShardCell};
+use crate::settings::BrokerSettings;
+use crate::shard_configs::transaction_config;
+use crate::transactions::{TRANSACTION_STATE_TOPIC, TransactionCell};
+
+/// Name of the topic that holds the metadata log.
+const METADATA_TOPIC: &str = "__cluster_metadata";
+/// Our listener's name while there is one listener, and that of a controller that takes the directory over.
+const CONTROLLER_LISTENER: &str = "CONTROLLER";
+/// The controller's port beside the broker's, as Kafka's examples have it.
+const CONTROLLER_PORT_STEP: u16 = 1;
+/// Security protocol PLAINTEXT in a registration.
+const PLAINTEXT: i16 = 0;
+
+/// Why a broker did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The log directory, or a log in it, cannot be used.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// The metadata log does not say what it must.
+    #[error("the metadata log: {0}")]
+    Metadata(String),
+    /// A coordinator's log cannot be loaded.
+    #[error("loading {partition}: {code}")]
+    Load {
+        /// Which partition.
+        partition: TopicPartition,
+        /// What is wrong.
+        code: ErrorCode,
+    },
+}
+
+impl Broker {
+    /// Recovers what is on the disk and becomes ready to serve: when this returns, the first request of every kind
+    /// succeeds. `clock` is read as time goes by.
+    pub fn start(
+        disk: Arc<dyn Disk>,
+        edge: Arc<dyn Edge>,
+        settings: BrokerSettings,
+        listener: Listener,
+        clock: &dyn Fn() -> Now,
+    ) -> Result<Arc<Self>, StartError> {
+        let new = MetaProperties {
+            cluster_id: Uuid::from_random(edge.random()).to_text(),
+            node_id: settings.node_id,
+            directory_id: Some(Uuid::from_random(edge.random())),
+        };
+        let log_dir = LogDir::open(Arc::clone(&disk), new)?;
+        for file in log_dir.unreadable_files() {
+            tracing::warn!(file, "a checkpoint cannot be read and counts as missing: recovery takes longer");
+        }
+        let (controller, epoch) = open_metadata(&log_dir, &settings, clock())?;
+        let config = BrokerConfig::from_static(&settings.statics);
+        let broker = Arc::new(Self {
+            node_id: settings.node_id,
+            cluster_id: log_dir.meta().cluster_id.clone(),
+            directory_id: log_dir.directory_id(),
+            listener,
+            disk,
+            log_dir,
+            edge,
+            settings,
+            deadlines: Default::default(),
+            sync_queue: Default::default(),
+            partitions: Default::default(),
+            transactions: Default::default(),
+            producer_ids: Default::default(),
+            groups: Default::default(),
+            fetch_sessions: Default::default(),
+            controller,
+            image: ArcSwap::from_pointee(Image::default()),
+            topics: ArcSwap::from_pointee(Topics::default()),
+            config: ArcSwap::from_pointee(config),
+            open: AtomicBool::new(false),
+            broker_epoch: Mutex::new(BrokerEpoch::NONE),
+        });
+        broker.lead_metadata(epoch, clock)?;
+        broker.register(clock)?;
+        broker.open_partitions(clock)?;
+        broker.load_coordinators(clock)?;
+        broker.set_aside_strays()?;
+        broker.enter(clock(), |broker, cx| broker.start_housekeeping(cx.now));
+        Ok(broker)
+    }
+
+    /// Begins our leadership of the metadata log; in an empty one also its first records.
+    fn lead_metadata(
+        self: &Arc<Self>,
+        epoch: LeaderEpoch,
+        clock: &dyn Fn() -> Now,
+    ) -> Result<(), StartError> {
+        let state = QuorumState { leader_id: self.node_id, leader_epoch: epoch, static_voters: None };
+        let directory = self.controller().partition().name.to_string();
+        let written = self.enter(clock(), |broker, cx| {
+            let voter = broker.voter();
+            broker.controller().begin_leadership(broker, cx, epoch, &voter)
+        });
+        written.map_err(|code| StartError::Metadata(format!("our leadership cannot be written: {code}")))?;
+        let path = format!("{directory}/{QUORUM_STATE_FILE}");
+        write_atomically(&*self.disk, &path, state.to_json().as_bytes()).map_err(StorageError::from)?;
+        if !self.controller().read(Controller::is_bootstrapped) {
+            self.drive(Request::Bootstrap, clock)?;
+        }
+        Ok(())
+    }
+
+    fn voter(&self) -> Voter {
+        let endpoint = VoterEndpoint {
+            listener: CONTROLLER_LISTENER.to_owned(),
+            host: self.listener.host.clone(),
+            port: self.listener.port.wrapping_add(CONTROLLER_PORT_STEP),
+        };
+        Voter { id: self.node_id, directory_id: self.directory_id, endpoints: vec![endpoint] }
+    }
+
+    /// Registers this node, makes the internal topics if they are missing, and takes the leaderships.
+    fn register(self: &Arc<Self>, clock: &dyn Fn() -> Now) -> Result<(), StartError> {
+        let incarnation_id = Uuid::from_random(self.edge.random());
+        let endpoint = |listener: &str, port: u16| Endpoint {
+            listener: listener.to_owned(),
+            host: self.listener.host.clone(),
+            port,
+            security_protocol: PLAINTEXT,
+        };
+        let controller_port = self.listener.port.wrapping_add(CONTROLLER_PORT_STEP);
+        let controller = RegisterController {
+            incarnation_id,
+            endpoints: vec![endpoint(CONTROLLER_LISTENER, controller_port)],
+        };
+        self.drive(Request::RegisterController(controller), clock)?;
+        let broker = RegisterBroker {
+            incarnation_id,
+            endpoints: vec![endpoint(&self.listener.name, self.listener.port)],
+            rack: self.rack().map(str::to_owned),
+            directories: vec![self.directory_id],
+            previous_epoch: self.log_dir.clean_broker_epoch().map_or(BrokerEpoch::NONE, BrokerEpoch),
+        };
+        let Reply::Registered { epoch } = self.drive(Request::RegisterBroker(broker), clock)? else {
+            return Err(StartError::Metadata("a registration was answered with something else".to_owned()));
+        };
+        *self.broker_epoch.lock().expect("no holder of this lock panics") = epoch;
+        self.drive(Request::UnfenceBroker, clock)?;
+        self.create_internal_topics(clock)
+    }
+
+    fn create_internal_topics(self: &Arc<Self>, clock: &dyn Fn() -> Now) -> Result<(), StartError> {
+        let config = self.config();
+        let missing = |topic: &InternalTopic| {
+            self.controller().read(|controller| controller.image().topic_by_name(topic.name).is_none())
+        };
+        let topics = [offsets_topic(&config), transaction_state_topic(&config)];
+        let topics: Vec<NewTopic> = topics
+            .into_iter()
+            .filter(missing)
+            .map(|topic| NewTopic {
+                name: topic.name.to_owned(),
+                id: Uuid::from_random(self.edge.random()),
+                num_partitions: topic.partitions,
+                replication_factor: topic.replication_factor,
+                assignments: Vec::new(),
+                configs: topic.configs.into_iter().map(|(key, value)| (key, Some(value))).collect(),
+            })
+            .collect();
+        if topics.is_empty() {
+            return Ok(());
+        }
+        match self.drive(Request::CreateTopics { topics, validate_only: false }, clock)? {
+            Reply::CreateTopics(results) => {
+                let failed = results.into_iter().find_map(|(name, result)| Some((name, result.err()?)));
+                match failed {
+                    None => Ok(()),
+                    Some((name, refusal)) => {
+                        Err(StartError::Metadata(format!("{name} cannot be created: {refusal:?}")))
+                    }
+                }
+            }
+            other => Err(StartError::Metadata(format!("CreateTopics was answered {other:?}"))),
+        }
+    }
+
+    /// Publishes what the metadata log says: opens the log of every partition that is ours.
+    fn open_partitions(self: &Arc<Self>, clock: &dyn Fn() -> Now) -> Result<(), StartError> {
+        let image = Arc::new(self.controller().read(|controller| controller.image().clone()));
+        self.enter(clock(), |broker, cx| broker.publish_first(cx, image))?;
+        self.open.store(true, std::sync::atomic::Ordering::Release);
+        Ok(())
+    }
+
+    /// Replays the logs of both coordinators, and lets what is owed go out.
+    fn load_coordinators(self: &Arc<Self>, clock: &dyn Fn() -> Now) -> Result<(), StartError> {
+        let (image, config) = (self.image(), self.config());
+        let group_config = Arc::new(self.group_config(&image, &config));
+        let transaction_config = transaction_config(&image, &config);
+        let mut groups: BTreeMap<_, Arc<GroupCell>> = BTreeMap::new();
+        let mut transactions: BTreeMap<_, Arc<TransactionCell>> = BTreeMap::new();
+        for partition in self.partitions.all() {
+            let name = partition.name.clone();
+            let failed = |code| StartError::Load { partition: name.clone(), code };
+            match &*name.topic {
+                OFFSETS_TOPIC => {
+                    let shard = GroupShard::new(Arc::clone(&group_config));
+                    groups.insert(name.partition, ShardCell::load(partition, shard).map_err(failed)?);
+                }
+                TRANSACTION_STATE_TOPIC => {
+                    let shard = TransactionShard::new(transaction_config.clone());
+                    transactions.insert(name.partition, ShardCell::load(partition, shard).map_err(failed)?);
+                }
+                _ => {}
+            }
+        }
+        let count = |topic: &str| image.topic_by_name(topic).map_or(0, |topic| topic.partitions.len() as i32);
+        self.groups.install(count(OFFSETS_TOPIC), groups);
+        self.transactions.install(count(TRANSACTION_STATE_TOPIC), transactions);
+        self.enter(clock(), |broker, cx| {
+            for cell in broker.groups.all() {
+                cell.start(broker, cx.now);
+            }
+            for cell in broker.transactions.all() {
+                cell.start(broker, cx.now);
+                cell.send_all_markers(broker, cx);
+            }
+        });
+        Ok(())
+    }
+
+    /// Directories of partitions that the metadata does not know are put aside, so that nothing is served from them.
+    fn set_aside_strays(&self) -> Result<(), StartError> {
+        let image = self.image();
+        for directory in self.log_dir.partitions()? {
+            let name = &directory.partition;
+            if &*name.topic == METADATA_TOPIC {
+                continue;
+            }
+            let topic = image.topic_by_name(&name.topic);
+            let is_ours = topic.is_some_and(|topic| {
+                topic.partitions.contains_key(&name.partition) && directory.topic_id == Some(topic.id)
+            });
+            if !is_ours {
+                let aside = self.log_dir.set_aside(name, self.edge.random())?;
+                tracing::warn!(partition = %name, directory = aside, "a stray directory was put aside");
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the controller, and syncs until it has answered.
+    pub(crate) fn drive(
+        self: &Arc<Self>,
+        request: Request,
+        clock: &dyn Fn() -> Now,
+    ) -> Result<Reply, StartError> {
+        let answered: Arc<Mutex<Option<Answer<Controller>>>> = Arc::default();
+        let slot = Arc::clone(&answered);
+        self.enter(clock(), |broker, cx| {
+            let respond = Box::new(move |_: &Arc<Self>, _: &mut crate::Cx, answer| {
+                *slot.lock().expect("no holder of this lock panics") = Some(answer);
+            });
+            broker.controller().ask(broker, cx, request, respond);
+        });
+        loop {
+            let answer = answered.lock().expect("no holder of this lock panics").take();
+            match answer {
+                Some(Ok(reply)) => return Ok(reply),
+                Some(Err(error)) => return Err(StartError::Metadata(format!("{error:?}"))),
+                None if self.sync_next(clock) => {}
+                None => {
+                    return Err(StartError::Metadata("a record is not durable after all syncs".to_owned()));
+                }
+            }
+        }
+    }
+}
+
+/// Opens the metadata log and replays it. Answers the epoch in which we lead it.
+fn open_metadata(
+    log_dir: &LogDir,
+    settings: &BrokerSettings,
+    now: Now,
+) -> Result<(Arc<ControllerCell>, LeaderEpoch), StartError> {
+    let name = TopicPartition::new(METADATA_TOPIC, 0);
+    let config = BrokerConfig::from_static(&settings.statics);
+    let log_config = LogConfig {
+        segment_bytes: config.metadata_log_segment_bytes.max(0) as u64,
+        segment_ms: config.metadata_log_segment_ms,
+        ..LogConfig::default()
+    };
+    let log = log_dir.open_log(name.clone(), Uuid::METADATA_TOPIC, log_config, now)?;
+    let epoch = LeaderEpoch(log.latest_leader_epoch().map_or(1, |latest| latest.0 + 1));
+    let (rules, topic_config) = (AppendRules::default(), TopicConfig::default());
+    let partition = Partition::new(name.clone(), Uuid::METADATA_TOPIC, epoch, log, rules, &topic_config);
+    let statics: Arc<StaticConfig> = Arc::new(settings.statics.clone());
+    let controller = Controller::new(settings.node_id, statics);
+    let cell =
+        ShardCell::load(partition, controller).map_err(|code| StartError::Load { partition: name, code })?;
+    if let Some(failure) = cell.read(|controller| controller.failure().cloned()) {
+        return Err(StartError::Metadata(failure.to_string()));
+    }
+    Ok((cell, epoch))
+}

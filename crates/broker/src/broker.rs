@@ -1,0 +1,147 @@
+//! The engine as a whole: what it owns, and the ways into it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arc_swap::ArcSwap;
+use fencepost_group::Topics;
+use fencepost_metadata::image::BrokerEpoch;
+use fencepost_metadata::{BrokerConfig, Image};
+use fencepost_storage::{Disk, LogDir};
+use fencepost_types::{BrokerId, Nanos, Now, Uuid};
+
+use crate::connection::Listener;
+use crate::controller::ControllerCell;
+use crate::cx::{Cx, Task};
+use crate::deadlines::{DeadlineKey, Deadlines};
+use crate::edge::Edge;
+use crate::group_coordinator::{GroupCoordinator, OFFSETS_TOPIC};
+use crate::handlers::fetch::FetchSessions;
+use crate::partitions::Partitions;
+use crate::settings::BrokerSettings;
+use crate::sync::{Durability, SyncQueue};
+use crate::transactions::{ProducerIds, TRANSACTION_STATE_TOPIC, TransactionCoordinator};
+
+/// One broker. Shared by everything that calls into it; see the page of this crate.
+pub struct Broker {
+    pub(crate) node_id: BrokerId,
+    pub(crate) cluster_id: String,
+    pub(crate) directory_id: Uuid,
+    pub(crate) listener: Listener,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) log_dir: LogDir,
+    pub(crate) edge: Arc<dyn Edge>,
+    pub(crate) settings: BrokerSettings,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) sync_queue: SyncQueue,
+    pub(crate) partitions: Partitions,
+    pub(crate) transactions: TransactionCoordinator,
+    pub(crate) producer_ids: ProducerIds,
+    pub(crate) groups: GroupCoordinator,
+    pub(crate) fetch_sessions: FetchSessions,
+    pub(crate) controller: Arc<ControllerCell>,
+    /// What the metadata log says, as far as it is durable.
+    pub(crate) image: ArcSwap<Image>,
+    /// The topics of `image` as groups see them.
+    pub(crate) topics: ArcSwap<Topics>,
+    /// Settings that may change while we run.
+    pub(crate) config: ArcSwap<BrokerConfig>,
+    /// Whether the start is over: from then on every new image is published.
+    pub(crate) open: AtomicBool,
+    /// The epoch of this process's registration.
+    pub(crate) broker_epoch: Mutex<BrokerEpoch>,
+}
+
+impl Broker {
+    /// Runs everything that is due at `now`.
+    pub fn tick(self: &Arc<Self>, now: Now) {
+        self.enter(now, |broker, cx| broker.deadlines.take_due(now, cx));
+    }
+
+    /// When [`Self::tick`] has something to do next.
+    pub fn next_deadline(&self) -> Option<Nanos> {
+        self.deadlines.next()
+    }
+
+    /// The way in: runs `act`, then every task that was woken, without a lock.
+    pub(crate) fn enter<T>(self: &Arc<Self>, now: Now, act: impl FnOnce(&Arc<Self>, &mut Cx) -> T) -> T {
+        let mut cx = Cx::new(now);
+        let result = act(self, &mut cx);
+        cx.run(self);
+        result
+    }
+
+    /// Runs `task` at `at`, and lets the edge know if that is the next thing due.
+    pub(crate) fn add_deadline(&self, at: Nanos, task: Task) -> DeadlineKey {
+        let key = self.deadlines.add(at, task);
+        if self.deadlines.next() == Some(at) {
+            self.edge.deadline_changed();
+        }
+        key
+    }
+
+    /// What the metadata log says, as far as it is durable.
+    pub(crate) fn image(&self) -> Arc<Image> {
+        self.image.load_full()
+    }
+
+    /// The topics there are, as groups see them.
+    pub(crate) fn topic_facts(&self) -> Arc<Topics> {
+        self.topics.load_full()
+    }
+
+    /// The settings in force.
+    pub(crate) fn config(&self) -> Arc<BrokerConfig> {
+        self.config.load_full()
+    }
+
+    /// Whether the start is over.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire)
+    }
+
+    /// Panics if an invariant is broken. Called after every step in tests and in the simulator.
+    pub fn check(&self) {
+        for cell in self.transactions.all() {
+            cell.read(fencepost_coordinator::Shard::check);
+        }
+        for cell in self.groups.all() {
+            cell.read(fencepost_coordinator::Shard::check);
+        }
+    }
+
+    /// The embedded controller.
+    pub(crate) fn controller(&self) -> &Arc<ControllerCell> {
+        &self.controller
+    }
+
+    /// Whether clients may not write to a topic by themselves.
+    pub(crate) fn is_internal(&self, topic: &str) -> bool {
+        topic == OFFSETS_TOPIC || topic == TRANSACTION_STATE_TOPIC
+    }
+
+    /// `transaction.partition.verification.enable`.
+    pub(crate) fn verifies_transactions(&self) -> bool {
+        self.config.load().transaction_partition_verification_enable
+    }
+
+    /// This node's rack.
+    pub(crate) fn rack(&self) -> Option<&str> {
+        self.settings.statics.get("broker.rack")
+    }
+
+    /// `socket.request.max.bytes`: the largest frame.
+    pub fn request_bytes_max(&self) -> usize {
+        self.config.load().socket_request_max_bytes.max(0) as usize
+    }
+
+    /// `connections.max.idle.ms`: how long a connection may say nothing.
+    pub fn connection_idle_ms_max(&self) -> i64 {
+        self.config.load().connections_max_idle_ms
+    }
+
+    /// When an acknowledged record survives what.
+    pub(crate) fn durability(&self) -> Durability {
+        self.settings.durability
+    }
+}

@@ -1,0 +1,137 @@
+//! From a frame to the handler of its API.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use fencepost_protocol::{ApiKey, RequestBody, RequestHeader};
+use fencepost_types::Now;
+use fencepost_types::wire::Reader;
+
+use crate::Broker;
+use crate::apis::is_served;
+use crate::connection::Connection;
+use crate::cx::Cx;
+use crate::handlers::{
+    acls, add_partitions, api_versions, cluster, configs, consumer_groups, fetch, find_coordinator,
+    group_admin, groups, list_offsets, log_dirs, metadata, offset_fetch, offsets, placement, produce, quotas,
+    records, sasl, scram, telemetry, topics, transactions, txn_admin, txn_markers, txn_offsets,
+};
+use crate::respond::{Exchange, Outcome, Respond};
+
+impl Broker {
+    /// Takes one frame (without its length). `respond` is called once, perhaps much later, perhaps on another thread.
+    ///
+    /// A frame that cannot be read, or asks for what is not served, closes the connection: no answer could be
+    /// decoded (wire-apis §2).
+    pub fn handle(self: &Arc<Self>, now: Now, connection: &Arc<Connection>, frame: Bytes, respond: Respond) {
+        self.enter(now, |broker, cx| dispatch(broker, cx, connection, frame, respond));
+    }
+}
+
+fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, frame: Bytes, respond: Respond) {
+    let mut reader = Reader::new(frame);
+    let Ok(header) = RequestHeader::decode(&mut reader) else {
+        tracing::warn!(
+            peer = connection.client_host,
+            "closing a connection: a request header cannot be read"
+        );
+        return respond(Outcome::Close);
+    };
+    let (version, code) = (header.api_version, header.api_key_code);
+    let Some(api_key) = header.api_key() else {
+        tracing::warn!(peer = connection.client_host, code, "closing a connection: unknown API");
+        return respond(Outcome::Close);
+    };
+    if api_key == ApiKey::ApiVersions && !is_served(api_key, version) {
+        let exchange = Exchange::new(Arc::clone(connection), header, api_key, respond);
+        return api_versions::unknown_version(exchange);
+    }
+    if !is_served(api_key, version) {
+        tracing::warn!(
+            peer = connection.client_host,
+            api = api_key.name(),
+            version,
+            "closing a connection: version not served"
+        );
+        return respond(Outcome::Close);
+    }
+    match RequestBody::decode(api_key, version, &mut reader) {
+        Ok(body) => {
+            let exchange = Exchange::new(Arc::clone(connection), header, api_key, respond);
+            route(broker, cx, exchange, body);
+        }
+        Err(error) => {
+            tracing::warn!(peer = connection.client_host, api = api_key.name(), version, %error, "closing a connection: a request cannot be read");
+            respond(Outcome::Close);
+        }
+    }
+}
+
+fn route(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, body: RequestBody) {
+    use RequestBody as R;
+    match body {
+        R::Produce(request) => produce::produce(broker, cx, exchange, request),
+        R::Fetch(request) => fetch::fetch(broker, cx, exchange, request),
+        R::ListOffsets(request) => list_offsets::list_offsets(broker, exchange, request),
+        R::OffsetForLeaderEpoch(request) => records::offset_for_leader_epoch(broker, exchange, request),
+        R::DeleteRecords(request) => records::delete_records(broker, cx, exchange, request),
+        R::ApiVersions(request) => api_versions::api_versions(broker, exchange, request),
+        R::Metadata(request) => metadata::metadata(broker, cx, exchange, request),
+        R::DescribeCluster(request) => cluster::describe_cluster(broker, exchange, request),
+        R::DescribeTopicPartitions(request) => metadata::describe_topic_partitions(broker, exchange, request),
+        R::DescribeQuorum(request) => cluster::describe_quorum(broker, cx, exchange, request),
+        R::UpdateFeatures(request) => cluster::update_features(broker, cx, exchange, request),
+        R::CreateTopics(request) => topics::create_topics(broker, cx, exchange, request),
+        R::DeleteTopics(request) => topics::delete_topics(broker, cx, exchange, request),
+        R::CreatePartitions(request) => topics::create_partitions(broker, cx, exchange, request),
+        R::ElectLeaders(request) => placement::elect_leaders(broker, cx, exchange, request),
+        R::AlterPartitionReassignments(request) => {
+            placement::alter_reassignments(broker, cx, exchange, request)
+        }
+        R::ListPartitionReassignments(request) => placement::list_reassignments(broker, exchange, request),
+        R::DescribeConfigs(request) => configs::describe_configs(broker, exchange, request),
+        R::AlterConfigs(request) => configs::alter_configs(broker, cx, exchange, request),
+        R::IncrementalAlterConfigs(request) => {
+            configs::incremental_alter_configs(broker, cx, exchange, request)
+        }
+        R::ListConfigResources(request) => configs::list_config_resources(broker, exchange, request),
+        R::DescribeLogDirs(request) => log_dirs::describe_log_dirs(broker, exchange, request),
+        R::AlterReplicaLogDirs(request) => log_dirs::alter_replica_log_dirs(broker, exchange, request),
+        R::DescribeClientQuotas(request) => quotas::describe_client_quotas(broker, exchange, request),
+        R::AlterClientQuotas(request) => quotas::alter_client_quotas(broker, cx, exchange, request),
+        R::DescribeUserScramCredentials(request) => scram::describe_credentials(broker, exchange, request),
+        R::AlterUserScramCredentials(request) => scram::alter_credentials(broker, cx, exchange, request),
+        R::DescribeAcls(request) => acls::describe_acls(exchange, request),
+        R::CreateAcls(request) => acls::create_acls(exchange, request),
+        R::DeleteAcls(request) => acls::delete_acls(exchange, request),
+        R::GetTelemetrySubscriptions(request) => telemetry::get_subscriptions(broker, exchange, request),
+        R::FindCoordinator(request) => find_coordinator::find_coordinator(broker, exchange, request),
+        R::JoinGroup(request) => groups::join_group(broker, cx, exchange, request),
+        R::SyncGroup(request) => groups::sync_group(broker, cx, exchange, request),
+        R::Heartbeat(request) => groups::heartbeat(broker, cx, exchange, request),
+        R::LeaveGroup(request) => groups::leave_group(broker, cx, exchange, request),
+        R::ConsumerGroupHeartbeat(request) => consumer_groups::heartbeat(broker, cx, exchange, request),
+        R::ConsumerGroupDescribe(request) => consumer_groups::describe(broker, cx, exchange, request),
+        R::DescribeGroups(request) => group_admin::describe_groups(broker, cx, exchange, request),
+        R::ListGroups(request) => group_admin::list_groups(broker, cx, exchange, request),
+        R::DeleteGroups(request) => group_admin::delete_groups(broker, cx, exchange, request),
+        R::OffsetCommit(request) => offsets::offset_commit(broker, cx, exchange, request),
+        R::OffsetFetch(request) => offset_fetch::offset_fetch(broker, cx, exchange, request),
+        R::OffsetDelete(request) => offsets::offset_delete(broker, cx, exchange, request),
+        R::InitProducerId(request) => transactions::init_producer_id(broker, cx, exchange, request),
+        R::AddPartitionsToTxn(request) => {
+            add_partitions::add_partitions_to_txn(broker, cx, exchange, request)
+        }
+        R::AddOffsetsToTxn(request) => transactions::add_offsets_to_txn(broker, cx, exchange, request),
+        R::EndTxn(request) => transactions::end_txn(broker, cx, exchange, request),
+        R::WriteTxnMarkers(request) => txn_markers::write_txn_markers(broker, cx, exchange, request),
+        R::TxnOffsetCommit(request) => txn_offsets::txn_offset_commit(broker, cx, exchange, request),
+        R::DescribeProducers(request) => txn_admin::describe_producers(broker, exchange, request),
+        R::DescribeTransactions(request) => txn_admin::describe_transactions(broker, cx, exchange, request),
+        R::ListTransactions(request) => txn_admin::list_transactions(broker, cx, exchange, request),
+        R::SaslHandshake(_) => sasl::handshake(exchange),
+        R::SaslAuthenticate(_) => sasl::authenticate(exchange),
+        // Not served (see `apis.rs`): a frame of these never comes so far.
+        R::StreamsGroupHeartbeat(_) | R::StreamsGroupDescribe(_) => exchange.close(),
+    }
+}

@@ -1,0 +1,134 @@
+//! The answer to a Fetch.
+
+use std::sync::Arc;
+
+use fencepost_protocol::messages::FetchResponse;
+use fencepost_protocol::messages::fetch_response::{
+    AbortedTransactions, CurrentLeader, DivergingEpoch, NodeEndpoints, Partitions, Responses,
+};
+use fencepost_types::ErrorCode;
+
+use super::CURRENT_LEADER_FROM;
+use super::read::{Outcome, Part, Watermarks};
+use super::session::{FetchKey, Plan, Told};
+use crate::Broker;
+use crate::respond::Exchange;
+
+/// Answers with every part, or within a session with those that have news.
+pub(crate) fn reply(broker: &Arc<Broker>, exchange: Exchange, plan: Plan, parts: Vec<Part>) {
+    let version = exchange.version();
+    let mut response = FetchResponse::default();
+    let mut names_leader = false;
+    for part in parts {
+        let (key, row, told) = row(broker, version, part);
+        if let Plan::Session { session, is_full, id } = &plan {
+            response.session_id = *id;
+            let must = session.lock().expect("no holder of this lock panics").must_tell(&key, told);
+            if !(must || *is_full) {
+                continue;
+            }
+        }
+        names_leader |= row.current_leader.leader_id >= 0;
+        push(&mut response.responses, key, row);
+    }
+    if let Plan::Session { id, .. } = &plan {
+        response.session_id = *id;
+    }
+    if names_leader {
+        let listener = &exchange.connection.listener;
+        response.node_endpoints.push(NodeEndpoints {
+            node_id: broker.node_id.0,
+            host: listener.host.clone(),
+            port: i32::from(listener.port),
+            rack: broker.rack().map(str::to_owned),
+        });
+    }
+    exchange.reply(response);
+}
+
+fn push(responses: &mut Vec<Responses>, key: FetchKey, row: Partitions) {
+    let same = |last: &Responses| *last.topic == *key.topic && last.topic_id == key.topic_id;
+    match responses.last_mut() {
+        Some(last) if same(last) => last.partitions.push(row),
+        Some(_) | None => responses.push(Responses {
+            topic: key.topic.to_string(),
+            topic_id: key.topic_id,
+            partitions: vec![row],
+        }),
+    }
+}
+
+fn row(broker: &Arc<Broker>, version: i16, part: Part) -> (FetchKey, Partitions, Told) {
+    let partition_index = part.key.partition.0;
+    let has_records = part.bytes() > 0;
+    let (row, told) = match part.outcome {
+        Outcome::Read(read) => {
+            let aborted = read.aborted.map(|aborted| {
+                let aborted = aborted.into_iter();
+                aborted
+                    .map(|txn| AbortedTransactions {
+                        producer_id: txn.producer_id.0,
+                        first_offset: txn.first_offset.0,
+                    })
+                    .collect()
+            });
+            let row = Partitions {
+                aborted_transactions: aborted,
+                records: Some(vec![read.records]),
+                ..at(partition_index, read.at)
+            };
+            (row, Told { has_records, has_error: false, must_show: false, ..told(read.at) })
+        }
+        Outcome::Diverging { epoch, end_offset, at: watermarks } => {
+            let row = Partitions {
+                diverging_epoch: DivergingEpoch { epoch: epoch.0, end_offset: end_offset.0 },
+                records: Some(Vec::new()),
+                ..at(partition_index, watermarks)
+            };
+            (row, Told { must_show: true, ..told(watermarks) })
+        }
+        Outcome::Refused { code, leader_epoch, .. } => {
+            let none = Watermarks {
+                high_watermark: fencepost_types::Offset::NONE,
+                last_stable_offset: fencepost_types::Offset::NONE,
+                log_start_offset: fencepost_types::Offset::NONE,
+            };
+            let names_leader = version >= CURRENT_LEADER_FROM
+                && matches!(code, ErrorCode::NotLeaderOrFollower | ErrorCode::FencedLeaderEpoch);
+            let current_leader = if names_leader {
+                CurrentLeader { leader_id: broker.node_id.0, leader_epoch: leader_epoch.0 }
+            } else {
+                CurrentLeader::default()
+            };
+            let row = Partitions {
+                error_code: code.code(),
+                current_leader,
+                records: Some(Vec::new()),
+                ..at(partition_index, none)
+            };
+            (row, Told { has_error: true, ..told(none) })
+        }
+    };
+    (part.key, row, told)
+}
+
+fn at(partition_index: i32, at: Watermarks) -> Partitions {
+    Partitions {
+        partition_index,
+        high_watermark: at.high_watermark.0,
+        last_stable_offset: at.last_stable_offset.0,
+        log_start_offset: at.log_start_offset.0,
+        preferred_read_replica: -1,
+        ..Default::default()
+    }
+}
+
+fn told(at: Watermarks) -> Told {
+    Told {
+        high_watermark: at.high_watermark,
+        log_start_offset: at.log_start_offset,
+        has_records: false,
+        has_error: false,
+        must_show: false,
+    }
+}

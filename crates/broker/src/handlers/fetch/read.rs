@@ -1,0 +1,133 @@
+//! What a Fetch reads of its partitions.
+
+use bytes::Bytes;
+use fencepost_partition::AbortedTxn;
+use fencepost_types::{ErrorCode, LeaderEpoch, Offset};
+
+use super::session::{FetchKey, FetchParams};
+use super::{Reading, Wanted};
+use crate::partition::State;
+
+/// What is answered for one partition.
+pub(crate) struct Part {
+    pub(crate) key: FetchKey,
+    pub(crate) outcome: Outcome,
+}
+
+/// Read, diverged, or refused.
+pub(crate) enum Outcome {
+    Read(Read),
+    Diverging { epoch: LeaderEpoch, end_offset: Offset, at: Watermarks },
+    Refused { code: ErrorCode, leader_epoch: LeaderEpoch, by_log: bool },
+}
+
+/// Where a log stood when it was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watermarks {
+    pub(crate) high_watermark: Offset,
+    pub(crate) last_stable_offset: Offset,
+    pub(crate) log_start_offset: Offset,
+}
+
+pub(crate) struct Read {
+    pub(crate) at: Watermarks,
+    pub(crate) records: Bytes,
+    /// `None` for read_uncommitted, which differs from an empty list (`producer-state trap 30`).
+    pub(crate) aborted: Option<Vec<AbortedTxn>>,
+}
+
+impl Part {
+    pub(crate) fn bytes(&self) -> usize {
+        match &self.outcome {
+            Outcome::Read(read) => read.records.len(),
+            Outcome::Diverging { .. } | Outcome::Refused { .. } => 0,
+        }
+    }
+
+    /// Whether it is worth telling at once: what the log itself finds wrong.
+    pub(crate) fn ends_the_wait(&self) -> bool {
+        match &self.outcome {
+            Outcome::Read(_) => false,
+            Outcome::Diverging { .. } => true,
+            Outcome::Refused { by_log, .. } => *by_log,
+        }
+    }
+}
+
+/// Reads all partitions in order, within the limits. The first one that has records gives at least one batch, whatever
+/// its size (wire-apis trap 30).
+pub(crate) fn read_all(reading: &Reading, wanted: &[Wanted]) -> Vec<Part> {
+    let mut left = reading.bytes_max;
+    let mut found_records = false;
+    let mut parts = Vec::with_capacity(wanted.len());
+    for one in wanted {
+        let refused = |code| Outcome::Refused { code, leader_epoch: LeaderEpoch::NONE, by_log: false };
+        let outcome = match &one.found {
+            Err(code) => refused(*code),
+            Ok(partition) => {
+                let bytes_max = (one.params.bytes_max.max(0) as usize).min(left);
+                let at_least_one = !found_records && one.params.bytes_max >= 0;
+                let read =
+                    partition.with(|state| read_one(reading, state, &one.params, bytes_max, at_least_one));
+                read.unwrap_or_else(|code| Outcome::Refused {
+                    code,
+                    leader_epoch: LeaderEpoch::NONE,
+                    by_log: true,
+                })
+            }
+        };
+        let part = Part { key: one.key.clone(), outcome };
+        found_records |= part.bytes() > 0;
+        left = left.saturating_sub(part.bytes());
+        parts.push(part);
+    }
+    parts
+}
+
+fn read_one(
+    reading: &Reading,
+    state: &State,
+    params: &FetchParams,
+    bytes_max: usize,
+    at_least_one: bool,
+) -> Outcome {
+    let refused = |code| Outcome::Refused { code, leader_epoch: state.leader_epoch, by_log: true };
+    if let Err(code) = check_epoch(state, params.current_leader_epoch) {
+        return refused(code);
+    }
+    let log = &state.log;
+    let at = Watermarks {
+        high_watermark: log.high_watermark(),
+        last_stable_offset: log.last_stable_offset(),
+        log_start_offset: log.log_start_offset(),
+    };
+    if params.last_fetched_epoch >= 0 {
+        let fetched = LeaderEpoch(params.last_fetched_epoch);
+        match log.end_offset_for_epoch(fetched) {
+            None => return refused(ErrorCode::OffsetOutOfRange),
+            Some((epoch, end_offset)) if epoch < fetched || end_offset < params.offset => {
+                return Outcome::Diverging { epoch, end_offset, at };
+            }
+            Some(_) => {}
+        }
+    }
+    let bound = if reading.read_committed { at.last_stable_offset } else { at.high_watermark };
+    let slice = match log.read(params.offset, bytes_max, bound, at_least_one) {
+        Ok(slice) => slice,
+        Err(error) => return refused(error.code()),
+    };
+    let aborted = reading.read_committed.then(|| {
+        if slice.records.is_empty() { Vec::new() } else { log.aborted_transactions(params.offset, &slice) }
+    });
+    Outcome::Read(Read { at, records: slice.records, aborted })
+}
+
+/// The client's leader epoch must be ours; negative is none.
+pub(crate) fn check_epoch(state: &State, current_leader_epoch: i32) -> Result<(), ErrorCode> {
+    match current_leader_epoch {
+        ..0 => Ok(()),
+        epoch if epoch < state.leader_epoch.0 => Err(ErrorCode::FencedLeaderEpoch),
+        epoch if epoch > state.leader_epoch.0 => Err(ErrorCode::UnknownLeaderEpoch),
+        _ => Ok(()),
+    }
+}

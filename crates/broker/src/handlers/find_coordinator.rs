@@ -1,0 +1,66 @@
+//! FindCoordinator: which broker coordinates a group or a transactional id. Alone, that is always this one.
+
+use std::sync::Arc;
+
+use fencepost_protocol::messages::find_coordinator_response::Coordinators;
+use fencepost_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
+use fencepost_types::ErrorCode;
+
+use crate::Broker;
+use crate::respond::Exchange;
+
+/// From this version on a request names several keys.
+const BATCH_FROM: i16 = 4;
+/// From this version on the key has a kind.
+const KEY_TYPE_FROM: i16 = 1;
+const KEY_TYPE_GROUP: i8 = 0;
+const KEY_TYPE_TRANSACTION: i8 = 1;
+
+/// Answers each key in order, repeats included. An unknown kind of key is refused for each.
+pub(crate) fn find_coordinator(broker: &Arc<Broker>, exchange: Exchange, request: FindCoordinatorRequest) {
+    let version = exchange.version();
+    let key_type = if version < KEY_TYPE_FROM { KEY_TYPE_GROUP } else { request.key_type };
+    if version >= BATCH_FROM {
+        let keys = request.coordinator_keys.into_iter();
+        let coordinators = keys.map(|key| find(broker, &exchange, key_type, key)).collect();
+        return exchange.reply(FindCoordinatorResponse { coordinators, ..Default::default() });
+    }
+    let found = find(broker, &exchange, key_type, request.key);
+    exchange.reply(FindCoordinatorResponse {
+        error_code: found.error_code,
+        error_message: found.error_message,
+        node_id: found.node_id,
+        host: found.host,
+        port: found.port,
+        ..Default::default()
+    });
+}
+
+fn find(broker: &Arc<Broker>, exchange: &Exchange, key_type: i8, key: String) -> Coordinators {
+    let found = match key_type {
+        KEY_TYPE_GROUP => broker.groups.cell_for(&key).map(|_| ()),
+        KEY_TYPE_TRANSACTION => broker.transactions.cell_for(&key).map(|_| ()),
+        _ => Err(ErrorCode::InvalidRequest),
+    };
+    match found {
+        Ok(()) => {
+            let listener = &exchange.connection.listener;
+            Coordinators {
+                key,
+                node_id: broker.node_id.0,
+                host: listener.host.clone(),
+                port: i32::from(listener.port),
+                error_code: 0,
+                error_message: Some(String::new()),
+            }
+        }
+        Err(code) => Coordinators {
+            key,
+            node_id: -1,
+            host: String::new(),
+            port: -1,
+            error_code: code.code(),
+            error_message: Some(String::new()),
+        },
+    }
+}

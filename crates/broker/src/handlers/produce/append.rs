@@ -1,0 +1,120 @@
+//! The append of each partition's batch, and the wait until all of them are durable.
+
+use std::sync::Arc;
+
+use fencepost_records::{AppendOrigin, validate};
+use fencepost_storage::AppendOutcome;
+use fencepost_types::{ErrorCode, Offset};
+
+use super::answer::{Answers, PartitionAnswer};
+use super::verify::Guarded;
+use super::{Job, Left};
+use crate::Broker;
+use crate::cx::Cx;
+use crate::gather::Gather;
+use crate::respond::Exchange;
+use crate::waiting::Waited;
+
+/// A batch that is in the log, waiting for the high watermark to pass `end`.
+struct Pending {
+    at: usize,
+    end: Offset,
+    partition: Arc<crate::partition::Partition>,
+    answer: PartitionAnswer,
+}
+
+/// Appends every part, lets the connection's next Produce in, and answers when all that was appended is durable, or
+/// the request's timeout has passed.
+pub(crate) fn append(
+    broker: &Arc<Broker>,
+    cx: &mut Cx,
+    job: Job,
+    exchange: Exchange,
+    mut answers: Answers,
+    parts: Vec<Guarded>,
+    left: Left,
+) {
+    let mut pending = Vec::new();
+    for guarded in parts {
+        let at = guarded.0.at;
+        match append_one(broker, cx, &job, guarded) {
+            Ok(appended) => pending.push(appended),
+            Err(answer) => answers.put(at, answer),
+        }
+    }
+    left.leave(cx);
+    if job.acks == 0 || pending.is_empty() {
+        for appended in pending {
+            answers.put(appended.at, appended.answer);
+        }
+        return answers.reply(exchange, job.acks);
+    }
+    wait(broker, cx, &job, exchange, answers, pending);
+}
+
+fn append_one(
+    broker: &Arc<Broker>,
+    cx: &mut Cx,
+    job: &Job,
+    (part, guard): Guarded,
+) -> Result<Pending, PartitionAnswer> {
+    let (rules, log_start_offset) = part
+        .partition
+        .with(|state| (state.rules, state.log.log_start_offset()))
+        .map_err(PartitionAnswer::refused)?;
+    let origin = AppendOrigin::Client { produce_version: job.version };
+    let batch = validate(part.records, &rules, origin, cx.now.wall)
+        .map_err(|refusal| PartitionAnswer::content(&refusal, log_start_offset))?;
+    let outcome = part.partition.append_as_leader(broker, cx, &batch, guard);
+    let outcome =
+        outcome.map_err(|code| PartitionAnswer { log_start_offset, ..PartitionAnswer::refused(code) })?;
+    let (base_offset, last_offset, log_append_time) = match outcome {
+        AppendOutcome::Appended(appended) => {
+            (appended.base_offset, appended.last_offset, appended.log_append_time)
+        }
+        AppendOutcome::Duplicate { base_offset, last_offset, log_append_time } => {
+            (base_offset, last_offset, log_append_time)
+        }
+    };
+    let answer = PartitionAnswer {
+        base_offset,
+        log_append_time,
+        log_start_offset,
+        ..PartitionAnswer::refused(ErrorCode::None)
+    };
+    Ok(Pending { at: part.at, end: last_offset.next(), partition: part.partition, answer })
+}
+
+fn wait(
+    broker: &Arc<Broker>,
+    cx: &mut Cx,
+    job: &Job,
+    exchange: Exchange,
+    mut answers: Answers,
+    pending: Vec<Pending>,
+) {
+    let acks = job.acks;
+    let places: Vec<usize> = pending.iter().map(|appended| appended.at).collect();
+    let gather = Gather::new(broker, cx, pending.len(), move |_, _, done: Vec<PartitionAnswer>| {
+        for (at, answer) in places.into_iter().zip(done) {
+            answers.put(at, answer);
+        }
+        answers.reply(exchange, acks);
+    });
+    for (place, appended) in pending.into_iter().enumerate() {
+        let gather = Arc::clone(&gather);
+        let Pending { end, partition, answer, .. } = appended;
+        partition.when_high_watermark(
+            cx,
+            end,
+            Box::new(move |broker, cx, waited| {
+                let answer = match waited {
+                    Waited::Reached => answer,
+                    Waited::Gone(code) => PartitionAnswer::refused(code),
+                };
+                gather.put(broker, cx, place, answer);
+            }),
+        );
+    }
+    gather.fill_after(broker, cx, job.timeout_ms, |_| PartitionAnswer::refused(ErrorCode::RequestTimedOut));
+}

@@ -1,0 +1,94 @@
+//! What a broker does beside serving: producers expire, old segments go, checkpoints are written; and the clean stop.
+
+use std::sync::Arc;
+
+use fencepost_metadata::Request;
+use fencepost_storage::{LogOffsets, StorageError};
+use fencepost_types::Now;
+
+use crate::Broker;
+use crate::boot::StartError;
+use crate::cx::Cx;
+
+type Chore = fn(&Arc<Broker>, &mut Cx);
+
+impl Broker {
+    /// Plans every chore for the first time.
+    pub(crate) fn start_housekeeping(self: &Arc<Self>, now: Now) {
+        let config = self.config();
+        let expiry_ms = i64::from(config.producer_id_expiration_check_interval_ms);
+        self.plan_chore(now, expiry_ms, expire_producers);
+        self.plan_chore(now, config.log_retention_check_interval_ms, apply_retention);
+        let checkpoint_ms = i64::from(config.log_flush_offset_checkpoint_interval_ms);
+        self.plan_chore(now, checkpoint_ms, write_checkpoints);
+    }
+
+    fn plan_chore(self: &Arc<Self>, now: Now, every_ms: i64, chore: Chore) {
+        let at = now.mono.plus_ms(every_ms.max(1));
+        self.add_deadline(
+            at,
+            Box::new(move |broker, cx| {
+                chore(broker, cx);
+                broker.plan_chore(cx.now, every_ms, chore);
+            }),
+        );
+    }
+
+    /// Stops cleanly: everything is synced and closed, the metadata says so, and the mark of a clean stop is left. The
+    /// edge has stopped serving before.
+    pub fn stop(self: &Arc<Self>, clock: &dyn Fn() -> Now) -> Result<(), StartError> {
+        while self.sync_next(clock) {}
+        self.drive(Request::ShutDownBroker, clock)?;
+        let mut offsets = LogOffsets::default();
+        for partition in self.partitions.all() {
+            partition.close(&mut offsets)?;
+        }
+        self.controller().partition().close(&mut offsets)?;
+        self.log_dir.write_checkpoints(&offsets)?;
+        let epoch = *self.broker_epoch.lock().expect("no holder of this lock panics");
+        self.log_dir.mark_clean(epoch.0)?;
+        Ok(())
+    }
+}
+
+fn expire_producers(broker: &Arc<Broker>, cx: &mut Cx) {
+    let expiration_ms = i64::from(broker.config().producer_id_expiration_ms);
+    for partition in broker.partitions.all() {
+        let now = cx.now.wall;
+        // A partition that is gone has no producers to lose.
+        let _ = partition.with(|state| state.log.producer_states_mut().expire(now, expiration_ms));
+    }
+}
+
+fn apply_retention(broker: &Arc<Broker>, cx: &mut Cx) {
+    for partition in broker.partitions.all() {
+        match partition.apply_retention(cx) {
+            Ok(files) if files.is_empty() => {}
+            Ok(files) => {
+                let delay_ms = broker.topic_config(&partition.name.topic).file_delete_delay_ms;
+                let unlink = move |broker: &Arc<Broker>, _: &mut Cx| {
+                    for file in &files {
+                        if let Err(error) = broker.disk.remove(file) {
+                            tracing::warn!(file, %error, "an old segment could not be unlinked");
+                        }
+                    }
+                };
+                broker.add_deadline(cx.now.mono.plus_ms(delay_ms), Box::new(unlink));
+            }
+            Err(error) => broker.log_dir_failed(cx, &error),
+        }
+    }
+}
+
+fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {
+    let mut offsets = LogOffsets::default();
+    for partition in broker.partitions.all() {
+        // A partition that is gone needs no checkpoint.
+        let _ = partition.with(|state| offsets.add(&state.log));
+    }
+    let _ = broker.controller().partition().with(|state| offsets.add(&state.log));
+    let written: Result<(), StorageError> = broker.log_dir.write_checkpoints(&offsets);
+    if let Err(error) = written {
+        broker.log_dir_failed(cx, &error);
+    }
+}

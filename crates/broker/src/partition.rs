@@ -1,0 +1,358 @@
+//! A partition that this broker leads: its log, and who waits for it.
+//!
+//! One lock, held for stage, append and replay. Everything that is woken is pushed to [`Cx`] and runs without it.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fencepost_metadata::TopicConfig;
+use fencepost_partition::VerificationGuard;
+use fencepost_records::{AppendRules, Batch, Batches, ValidatedBatch};
+use fencepost_storage::{
+    AppendError, AppendOutcome, FlushScope, FlushTicket, Log, LogConfig, LogOffsets, MarkerAppend,
+    StorageError,
+};
+use fencepost_types::{CoordinatorEpoch, ErrorCode, LeaderEpoch, Offset, TopicPartition, Uuid};
+
+use crate::Broker;
+use crate::cx::Cx;
+use crate::sync::Durability;
+use crate::waiting::{HighWatermarkTask, Waited, Waiting, Watcher};
+
+/// A load reads its log in pieces of this size; a larger batch is read whole.
+const LOAD_BYTES: usize = 4 << 20;
+
+/// How a coordinator's batch is appended, beyond the ordinary.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CoordinatorAppend {
+    /// The guard of the verification that the batch went through, for offsets in a transaction.
+    pub guard: Option<VerificationGuard>,
+}
+
+/// One partition. See the page of this module.
+pub struct Partition {
+    /// Topic and number.
+    pub name: TopicPartition,
+    /// The topic's id.
+    pub topic_id: Uuid,
+    state: Mutex<State>,
+}
+
+/// What the lock guards.
+pub(crate) struct State {
+    pub(crate) log: Log,
+    pub(crate) leader_epoch: LeaderEpoch,
+    /// What is asked of produced batches.
+    pub(crate) rules: AppendRules,
+    /// Whether `cleanup.policy` is exactly `compact`: then nobody may delete records by hand.
+    pub(crate) is_compacted_only: bool,
+    waiting: Waiting,
+    syncing: Syncing,
+    gone: Option<ErrorCode>,
+}
+
+/// Where a partition stands in the group commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Syncing {
+    /// Everything is durable.
+    Clean,
+    /// In the queue.
+    Queued,
+    /// Being synced.
+    Running,
+    /// Being synced, and dirty again meanwhile.
+    RunningAndDirty,
+}
+
+impl Partition {
+    /// A partition over its opened log, led from now on under `leader_epoch`. What the log holds is taken for durable:
+    /// opening has synced it.
+    pub(crate) fn new(
+        name: TopicPartition,
+        topic_id: Uuid,
+        leader_epoch: LeaderEpoch,
+        mut log: Log,
+        rules: AppendRules,
+        config: &TopicConfig,
+    ) -> Arc<Self> {
+        log.assign_leader_epoch(leader_epoch);
+        log.update_high_watermark(log.log_end_offset());
+        let state = State {
+            log,
+            leader_epoch,
+            rules,
+            is_compacted_only: is_compacted_only(config),
+            waiting: Waiting::default(),
+            syncing: Syncing::Clean,
+            gone: None,
+        };
+        Arc::new(Self { name, topic_id, state: Mutex::new(state) })
+    }
+
+    /// Leads under a new epoch from here on.
+    pub(crate) fn take_over(&self, leader_epoch: LeaderEpoch) {
+        let mut state = self.lock();
+        if leader_epoch > state.leader_epoch {
+            state.leader_epoch = leader_epoch;
+            state.log.assign_leader_epoch(leader_epoch);
+        }
+    }
+
+    /// Takes new settings.
+    pub(crate) fn configure(&self, log_config: LogConfig, rules: AppendRules, config: &TopicConfig) {
+        let mut state = self.lock();
+        state.log.update_config(log_config);
+        state.rules = rules;
+        state.is_compacted_only = is_compacted_only(config);
+    }
+
+    /// Renames the directory of a deleted partition; answers its new name, if it had one.
+    pub(crate) fn delete(&self, unique: u128) -> Result<Option<String>, StorageError> {
+        self.lock().log.delete(unique)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock panics")
+    }
+
+    /// Looks at the state, or changes what nobody waits for. An error when the partition is gone.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> Result<T, ErrorCode> {
+        let mut state = self.lock();
+        match state.gone {
+            Some(code) => Err(code),
+            None => Ok(look(&mut state)),
+        }
+    }
+
+    /// The offset after the last record.
+    pub fn log_end_offset(&self) -> Offset {
+        self.lock().log.log_end_offset()
+    }
+
+    /// Records below it are acknowledged.
+    pub fn high_watermark(&self) -> Offset {
+        self.lock().log.high_watermark()
+    }
+
+    /// For a partition of `__transaction_state`: the epoch under which its decisions are sent.
+    pub fn coordinator_epoch(&self) -> CoordinatorEpoch {
+        CoordinatorEpoch(self.lock().leader_epoch.0)
+    }
+
+    /// Appends a produced batch as leader.
+    pub(crate) fn append_as_leader(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        batch: &ValidatedBatch,
+        guard: Option<VerificationGuard>,
+    ) -> Result<AppendOutcome, ErrorCode> {
+        let (now, verify) = (cx.now, broker.verifies_transactions());
+        self.append(broker, cx, |log, epoch| log.append_as_leader(now, batch, epoch, guard, verify))
+    }
+
+    /// Appends a coordinator's batch; answers its base offset.
+    pub(crate) fn append_as_coordinator(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        batch: &Batch,
+        append: CoordinatorAppend,
+    ) -> Result<Offset, ErrorCode> {
+        let (now, verify) = (cx.now, broker.verifies_transactions());
+        let appended = self.append(broker, cx, |log, epoch| {
+            log.append_as_coordinator(now, batch, epoch, append.guard, verify)
+        })?;
+        Ok(appended.base_offset)
+    }
+
+    /// Appends a transaction marker; answers its offset.
+    pub(crate) fn append_marker(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        marker: MarkerAppend,
+    ) -> Result<Offset, ErrorCode> {
+        let now = cx.now;
+        let appended = self.append(broker, cx, |log, epoch| log.append_marker(now, marker, epoch))?;
+        Ok(appended.base_offset)
+    }
+
+    /// Under the lock: appends, and then either lets the high watermark follow or queues the partition to be synced.
+    fn append<T>(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        append: impl FnOnce(&mut Log, LeaderEpoch) -> Result<T, AppendError>,
+    ) -> Result<T, ErrorCode> {
+        let mut state = self.lock();
+        if let Some(code) = state.gone {
+            return Err(code);
+        }
+        let epoch = state.leader_epoch;
+        let before = state.log.log_end_offset();
+        match append(&mut state.log, epoch) {
+            Ok(appended) => {
+                if state.log.log_end_offset() > before {
+                    self.grown(&mut state, broker, cx);
+                }
+                Ok(appended)
+            }
+            Err(error) => {
+                drop(state);
+                if let AppendError::Storage(error) = &error {
+                    tracing::error!(partition = %self.name, %error, "an append failed");
+                } else {
+                    tracing::debug!(partition = %self.name, %error, "an append was refused");
+                }
+                Err(error.code())
+            }
+        }
+    }
+
+    fn grown(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>, cx: &mut Cx) {
+        match broker.durability() {
+            Durability::PageCache => {
+                let end = state.log.log_end_offset();
+                state.advance(end, cx);
+            }
+            Durability::Fsync => match state.syncing {
+                Syncing::Clean => {
+                    state.syncing = Syncing::Queued;
+                    broker.queue_sync(Arc::clone(self));
+                }
+                Syncing::Running => state.syncing = Syncing::RunningAndDirty,
+                Syncing::Queued | Syncing::RunningAndDirty => {}
+            },
+        }
+    }
+
+    /// Syncs what is dirty, without holding the lock meanwhile. `None`: there was nothing, or the partition is gone.
+    pub(crate) fn sync(&self) -> Result<Option<FlushTicket>, StorageError> {
+        let ticket = {
+            let mut state = self.lock();
+            state.syncing = Syncing::Running;
+            if state.gone.is_some() { None } else { state.log.dirty(FlushScope::All) }
+        };
+        if let Some(ticket) = &ticket {
+            ticket.run()?;
+        }
+        Ok(ticket)
+    }
+
+    /// A sync has succeeded: the high watermark follows, and who waited for it is woken.
+    pub(crate) fn after_sync(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        ticket: Option<&FlushTicket>,
+    ) {
+        let mut state = self.lock();
+        if let Some(ticket) = ticket {
+            let durable_end = state.log.mark_synced(ticket);
+            state.advance(durable_end, cx);
+        }
+        match state.syncing {
+            Syncing::RunningAndDirty => {
+                state.syncing = Syncing::Queued;
+                broker.queue_sync(Arc::clone(self));
+            }
+            Syncing::Running | Syncing::Clean | Syncing::Queued => state.syncing = Syncing::Clean,
+        }
+    }
+
+    /// Runs `task` when the high watermark is at or above `offset`: soon, if it is already.
+    pub(crate) fn when_high_watermark(&self, cx: &mut Cx, offset: Offset, task: HighWatermarkTask) {
+        let mut state = self.lock();
+        let waited = match state.gone {
+            Some(code) => Waited::Gone(code),
+            None if state.log.high_watermark() >= offset => Waited::Reached,
+            None => return state.waiting.for_offset(offset, task),
+        };
+        drop(state);
+        cx.push(Box::new(move |broker, cx| task(broker, cx, waited)));
+    }
+
+    /// Lets `watcher` know of every change that a fetch can see, until it is done.
+    pub(crate) fn watch(&self, watcher: Arc<dyn Watcher>) {
+        self.lock().waiting.watch(watcher);
+    }
+
+    /// Moves the log start, and wakes fetches that are below it.
+    pub(crate) fn delete_records(&self, cx: &mut Cx, offset: Offset) -> Result<Offset, ErrorCode> {
+        let mut state = self.lock();
+        if let Some(code) = state.gone {
+            return Err(code);
+        }
+        state.log.delete_records(offset).map_err(|error| error.code())?;
+        state.waiting.changed(cx);
+        Ok(state.log.log_start_offset())
+    }
+
+    /// The partition is no more (or its log directory is not): everyone who waits for it is told so.
+    pub(crate) fn go(&self, cx: &mut Cx, code: ErrorCode) {
+        let mut state = self.lock();
+        state.gone.get_or_insert(code);
+        state.waiting.gone(code, cx);
+    }
+
+    /// Removes what retention lets go; answers the files that are to be unlinked later.
+    pub(crate) fn apply_retention(&self, cx: &mut Cx) -> Result<Vec<String>, StorageError> {
+        let mut state = self.lock();
+        if state.gone.is_some() {
+            return Ok(Vec::new());
+        }
+        let before = state.log.log_start_offset();
+        let retired = state.log.apply_retention(cx.now)?;
+        if state.log.log_start_offset() > before {
+            state.waiting.changed(cx);
+        }
+        Ok(retired.files)
+    }
+
+    /// Closes the log at a clean stop, and adds what is to be remembered of it.
+    pub(crate) fn close(&self, offsets: &mut LogOffsets) -> Result<(), StorageError> {
+        let mut state = self.lock();
+        if state.gone.is_none() {
+            state.log.close()?;
+            offsets.add(&state.log);
+        }
+        Ok(())
+    }
+
+    /// Reads every batch from the log start to the log end.
+    pub(crate) fn for_each_batch(
+        &self,
+        mut visit: impl FnMut(&Batch) -> Result<(), ErrorCode>,
+    ) -> Result<(), ErrorCode> {
+        let state = self.lock();
+        let end = state.log.log_end_offset();
+        let mut at = state.log.log_start_offset();
+        while at < end {
+            let slice = state.log.read(at, LOAD_BYTES, end, true).map_err(|error| error.code())?;
+            if slice.next_offset <= at {
+                break;
+            }
+            for batch in Batches::new(slice.records) {
+                visit(&batch.map_err(|_| ErrorCode::CorruptMessage)?)?;
+            }
+            at = slice.next_offset;
+        }
+        Ok(())
+    }
+}
+
+fn is_compacted_only(config: &TopicConfig) -> bool {
+    config.is_compacted() && !config.is_deleted()
+}
+
+impl State {
+    /// Lets the high watermark go up to `end`, and wakes who waited for that.
+    fn advance(&mut self, end: Offset, cx: &mut Cx) {
+        if end <= self.log.high_watermark() {
+            return;
+        }
+        self.log.update_high_watermark(end);
+        self.waiting.reached(self.log.high_watermark(), cx);
+        self.waiting.changed(cx);
+    }
+}

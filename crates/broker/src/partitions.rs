@@ -1,0 +1,41 @@
+//! The partitions that this broker hosts, by name.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, RwLock};
+
+use fencepost_types::{TopicPartition, Uuid};
+
+use crate::partition::Partition;
+
+/// All hosted partitions.
+#[derive(Default)]
+pub(crate) struct Partitions {
+    by_name: RwLock<BTreeMap<TopicPartition, Arc<Partition>>>,
+}
+
+impl Partitions {
+    /// The partition of that name.
+    pub(crate) fn get(&self, name: &TopicPartition) -> Option<Arc<Partition>> {
+        self.by_name.read().expect("no holder of this lock panics").get(name).cloned()
+    }
+
+    /// Every partition, in order of the names.
+    pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
+        self.by_name.read().expect("no holder of this lock panics").values().cloned().collect()
+    }
+
+    pub(crate) fn insert(&self, partition: Arc<Partition>) {
+        let name = partition.name.clone();
+        self.by_name.write().expect("no holder of this lock panics").insert(name, partition);
+    }
+
+    /// Takes a partition out, if it is still that of the topic with this id.
+    pub(crate) fn remove_if(&self, name: &TopicPartition, topic_id: Uuid) -> Option<Arc<Partition>> {
+        let mut by_name = self.by_name.write().expect("no holder of this lock panics");
+        if by_name.get(name).is_some_and(|partition| partition.topic_id == topic_id) {
+            by_name.remove(name)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,364 @@
+//! One runtime for all coordinators: it drives a [`Shard`] over the log of one partition.
+//!
+//! ```text
+//! ask ─► decide ─► append (one batch) ─► replay ─► absorb ─► park replies ─► high watermark ─► deliver
+//! ```
+//!
+//! The shard's lock is held from `decide` to the registration of the replies, and the partition's lock inside it for
+//! the append alone; neither over a sync, a parked request or foreign code.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use fencepost_coordinator::{Decision, LogPosition, Record, Refusal, Shard, Token};
+use fencepost_records::{Batch, BatchBuilder, EndTxnMarker};
+use fencepost_storage::MarkerAppend;
+use fencepost_types::{
+    ErrorCode, LeaderEpoch, Millis, Nanos, Now, Offset, ProducerEpoch, ProducerId, Sequence,
+};
+
+use crate::Broker;
+use crate::cx::{Cx, Task};
+use crate::deadlines::DeadlineKey;
+use crate::partition::{CoordinatorAppend, Partition};
+use crate::waiting::Waited;
+
+/// Why an ask was not answered with a reply.
+#[derive(Debug)]
+pub enum AskError<F> {
+    /// The shard refused.
+    Refused(F),
+    /// The log did not take the records, or went away before they were durable.
+    Failed(ErrorCode),
+}
+
+impl<F: Refusal> AskError<F> {
+    /// The code that goes on the wire, before any mapping for old clients.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Refused(refusal) => refusal.code(),
+            Self::Failed(code) => *code,
+        }
+    }
+}
+
+/// What an ask ends with.
+pub type Answer<S> = Result<<S as Shard>::Reply, AskError<<S as Shard>::Refusal>>;
+/// Gets the answer of an ask, once.
+pub type Respond<S> = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Answer<S>) + Send>;
+
+/// What the runtime needs to know of a shard beside its rules.
+pub trait HostedShard:
+    Shard<Request: Send, Record: Send, Soft: Send, Reply: Send, Refusal: Send> + Send + Sized + 'static
+{
+    /// Base sequence that Kafka writes into this coordinator's batches.
+    const BASE_SEQUENCE: Sequence;
+
+    /// Takes in a control batch of the log, at load. An error keeps the shard from being loaded.
+    fn replay_control(&mut self, batch: &Batch) -> Result<(), ErrorCode> {
+        if let Ok(Some(marker)) = EndTxnMarker::from_batch(batch) {
+            self.replay_marker(position(batch.base_offset(), batch), marker.result);
+        }
+        Ok(())
+    }
+
+    /// Called under the shard's lock after records have been replayed. What it pushes to `cx` runs as soon as no lock
+    /// is held; the task that it returns runs when the records are durable, before the replies.
+    fn stepped(&mut self, cell: &Arc<ShardCell<Self>>, cx: &mut Cx, records: &[Self::Record])
+    -> Option<Task>;
+
+    /// Called without a lock when the shard refused. The default answers with the refusal.
+    fn refused(
+        cell: &Arc<ShardCell<Self>>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        asked: Asked<Self>,
+        refusal: Self::Refusal,
+    ) {
+        let _ = cell;
+        (asked.respond)(broker, cx, Err(AskError::Refused(refusal)));
+    }
+
+    /// Maps an append error of the log to the code that the coordinator's callers get.
+    fn append_error(code: ErrorCode) -> ErrorCode;
+}
+
+/// A request on its way through a shard.
+pub struct Asked<S: Shard> {
+    /// What is asked.
+    pub request: S::Request,
+    /// How its batch is to be appended, beyond the ordinary.
+    pub append: CoordinatorAppend,
+    /// Who gets the answer.
+    pub respond: Respond<S>,
+}
+
+/// A shard with its log.
+pub struct ShardCell<S: Shard> {
+    partition: Arc<Partition>,
+    state: Mutex<ShardState<S>>,
+}
+
+struct ShardState<S: Shard> {
+    shard: S,
+    next_token: u64,
+    parked: BTreeMap<Token, Respond<S>>,
+    armed: Option<(Nanos, DeadlineKey)>,
+    last_tick_at: Nanos,
+}
+
+/// The most requests that may be parked in one shard; the next one gets `COORDINATOR_LOAD_IN_PROGRESS`.
+const PARKED_MAX: usize = 100_000;
+/// A deadline that stays due after its tick is asked again no sooner than this.
+const TICK_AGAIN_MS: i64 = 1;
+
+impl<S: HostedShard> ShardCell<S> {
+    /// Makes the cell by replaying the partition's log into `shard`, from its start to its end.
+    ///
+    /// Source: Kafka CoordinatorLoaderImpl. Unknown record types are skipped (storage-formats §13).
+    pub fn load(partition: Arc<Partition>, mut shard: S) -> Result<Arc<Self>, ErrorCode> {
+        partition.for_each_batch(|batch| {
+            let header = batch.header();
+            if header.is_control() {
+                return shard.replay_control(batch);
+            }
+            let records = batch.records().map_err(|_| ErrorCode::CorruptMessage)?;
+            for record in records {
+                let record = record.map_err(|_| ErrorCode::CorruptMessage)?;
+                let at = position(header.base_offset.plus(i64::from(record.offset_delta)), batch);
+                match S::Record::decode(record.key.as_ref(), record.value.as_ref()) {
+                    Ok(Some(decoded)) => shard.replay(at, &decoded),
+                    Ok(None) => tracing::debug!(partition = %partition.name, offset = %at.offset, "skipped a record of an unknown type"),
+                    Err(error) => tracing::warn!(partition = %partition.name, offset = %at.offset, %error, "skipped a record that cannot be read"),
+                }
+            }
+            Ok(())
+        })?;
+        shard.check();
+        let state =
+            ShardState { shard, next_token: 0, parked: BTreeMap::new(), armed: None, last_tick_at: Nanos(0) };
+        Ok(Arc::new(Self { partition, state: Mutex::new(state) }))
+    }
+
+    /// The partition that holds this shard's log.
+    pub fn partition(&self) -> &Arc<Partition> {
+        &self.partition
+    }
+
+    fn lock(&self) -> MutexGuard<'_, ShardState<S>> {
+        self.state.lock().expect("no holder of this lock panics")
+    }
+
+    /// Reads the state. For work that is owed, and for checks; answers to clients go through [`Self::ask`].
+    pub fn read<T>(&self, look: impl FnOnce(&S) -> T) -> T {
+        look(&self.lock().shard)
+    }
+
+    /// Changes settings that are not part of the state.
+    pub fn configure<T>(&self, change: impl FnOnce(&mut S) -> T) -> T {
+        change(&mut self.lock().shard)
+    }
+
+    /// Asks the shard; `respond` gets the answer when it is durable, perhaps much later.
+    pub fn ask(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        request: S::Request,
+        respond: Respond<S>,
+    ) {
+        self.ask_with(broker, cx, Asked { request, append: CoordinatorAppend::default(), respond });
+    }
+
+    /// [`Self::ask`] with a say in how the batch is appended.
+    pub fn ask_with(self: &Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx, asked: Asked<S>) {
+        let mut state = self.lock();
+        if state.parked.len() >= PARKED_MAX {
+            drop(state);
+            (asked.respond)(broker, cx, Err(AskError::Failed(ErrorCode::CoordinatorLoadInProgress)));
+            return;
+        }
+        state.next_token += 1;
+        let token = Token(state.next_token);
+        match state.shard.decide(cx.now, token, &asked.request) {
+            Err(refusal) => {
+                drop(state);
+                S::refused(self, broker, cx, asked, refusal);
+            }
+            Ok(decision) => {
+                state.parked.insert(token, asked.respond);
+                if let Err(code) = self.carry_out(&mut state, broker, cx, decision, asked.append) {
+                    let respond = state.parked.remove(&token);
+                    drop(state);
+                    if let Some(respond) = respond {
+                        respond(broker, cx, Err(AskError::Failed(S::append_error(code))));
+                    }
+                    return;
+                }
+                self.arm(&mut state, broker, cx.now);
+            }
+        }
+    }
+
+    /// Writes a transaction marker into this shard's log and lets the shard take it in, in one step.
+    pub fn append_marker(
+        self: &Arc<Self>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        marker: MarkerAppend,
+    ) -> Result<Offset, ErrorCode> {
+        let mut state = self.lock();
+        let offset = self.partition.append_marker(broker, cx, marker)?;
+        let at = LogPosition {
+            offset,
+            producer_id: marker.producer_id,
+            producer_epoch: marker.producer_epoch,
+            is_transactional: true,
+        };
+        state.shard.replay_marker(at, marker.result);
+        state.shard.check();
+        self.arm(&mut state, broker, cx.now);
+        Ok(offset)
+    }
+
+    /// Arms the deadline after a load.
+    pub fn start(self: &Arc<Self>, broker: &Arc<Broker>, now: Now) {
+        let mut state = self.lock();
+        self.arm(&mut state, broker, now);
+    }
+
+    fn carry_out(
+        self: &Arc<Self>,
+        state: &mut ShardState<S>,
+        broker: &Arc<Broker>,
+        cx: &mut Cx,
+        decision: Decision<S::Record, S::Soft, S::Reply>,
+        append: CoordinatorAppend,
+    ) -> Result<(), ErrorCode> {
+        let Decision { records, transactional, soft, replies } = decision;
+        let mut durable = None;
+        let end = if records.is_empty() {
+            self.partition.log_end_offset()
+        } else {
+            let batch = encode_batch::<S>(cx.now.wall, transactional, &records)?;
+            let base = self.partition.append_as_coordinator(broker, cx, &batch, append)?;
+            for (at, record) in records.iter().enumerate() {
+                let (producer_id, producer_epoch) =
+                    transactional.unwrap_or((ProducerId::NONE, ProducerEpoch::NONE));
+                let position = LogPosition {
+                    offset: base.plus(at as i64),
+                    producer_id,
+                    producer_epoch,
+                    is_transactional: transactional.is_some(),
+                };
+                state.shard.replay(position, record);
+            }
+            durable = state.shard.stepped(self, cx, &records);
+            base.plus(records.len() as i64)
+        };
+        for change in soft {
+            state.shard.absorb(cx.now, change);
+        }
+        state.shard.check();
+        let ready: Vec<_> = replies
+            .into_iter()
+            .filter_map(|(token, reply)| state.parked.remove(&token).map(|respond| (respond, reply)))
+            .collect();
+        if durable.is_none() && ready.is_empty() {
+            return Ok(());
+        }
+        self.partition.when_high_watermark(
+            cx,
+            end,
+            Box::new(move |broker, cx, waited| deliver::<S>(broker, cx, waited, durable, ready)),
+        );
+        Ok(())
+    }
+
+    fn arm(self: &Arc<Self>, state: &mut ShardState<S>, broker: &Arc<Broker>, now: Now) {
+        let wanted = state.shard.next_deadline().map(|deadline| {
+            let at = deadline.on_mono(now);
+            // A deadline that its own tick did not settle must not spin.
+            if state.last_tick_at == now.mono { at.max(now.mono.plus_ms(TICK_AGAIN_MS)) } else { at }
+        });
+        if state.armed.map(|(at, _)| at) == wanted {
+            return;
+        }
+        if let Some((_, key)) = state.armed.take() {
+            broker.deadlines.cancel(key);
+        }
+        let Some(at) = wanted else { return };
+        let cell = Arc::clone(self);
+        let key = broker.add_deadline(at, Box::new(move |broker, cx| cell.tick(broker, cx)));
+        state.armed = Some((at, key));
+    }
+
+    fn tick(self: &Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx) {
+        {
+            let mut state = self.lock();
+            state.armed = None;
+            state.last_tick_at = cx.now.mono;
+            let due = state.shard.next_deadline().is_some_and(|deadline| deadline.is_due(cx.now));
+            if !due {
+                self.arm(&mut state, broker, cx.now);
+                return;
+            }
+        }
+        self.ask(broker, cx, S::tick(), Box::new(|_, _, _| ()));
+        let mut state = self.lock();
+        self.arm(&mut state, broker, cx.now);
+    }
+}
+
+/// Hands replies out once their records are durable, or says that they never will be.
+fn deliver<S: HostedShard>(
+    broker: &Arc<Broker>,
+    cx: &mut Cx,
+    waited: Waited,
+    durable: Option<Task>,
+    ready: Vec<(Respond<S>, S::Reply)>,
+) {
+    match waited {
+        Waited::Reached => {
+            if let Some(task) = durable {
+                task(broker, cx);
+            }
+            for (respond, reply) in ready {
+                respond(broker, cx, Ok(reply));
+            }
+        }
+        Waited::Gone(code) => {
+            for (respond, _) in ready {
+                respond(broker, cx, Err(AskError::Failed(S::append_error(code))));
+            }
+        }
+    }
+}
+
+/// Where a record of `batch` lies.
+fn position(offset: Offset, batch: &Batch) -> LogPosition {
+    let header = batch.header();
+    LogPosition {
+        offset,
+        producer_id: header.producer_id,
+        producer_epoch: header.producer_epoch,
+        is_transactional: header.is_transactional(),
+    }
+}
+
+/// The records as one batch, as Kafka's coordinators write them: uncompressed, with one time.
+fn encode_batch<S: HostedShard>(
+    time: Millis,
+    transactional: Option<(ProducerId, ProducerEpoch)>,
+    records: &[S::Record],
+) -> Result<Batch, ErrorCode> {
+    let mut builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE).base_sequence(S::BASE_SEQUENCE);
+    if let Some((producer_id, producer_epoch)) = transactional {
+        builder = builder.producer(producer_id, producer_epoch, S::BASE_SEQUENCE).transactional(true);
+    }
+    for record in records {
+        let (key, value) = record.encode();
+        builder.append(time, key.as_deref(), value.as_deref(), &[]);
+    }
+    builder.build().map_err(|_| ErrorCode::UnknownServerError)
+}

@@ -1,0 +1,81 @@
+//! What a broker is started with, and how the metadata's settings become those of a log.
+
+use fencepost_metadata::{Durability as ConfiguredDurability, StaticConfig, TopicConfig};
+use fencepost_records::{AppendRules, Compression, CompressionType, TimestampType};
+use fencepost_storage::{CleanupPolicy, LogConfig};
+use fencepost_types::BrokerId;
+
+use crate::sync::Durability;
+
+/// Everything the engine is told at its start. What it finds on the disk goes before.
+#[derive(Clone, Debug)]
+pub struct BrokerSettings {
+    /// The node's id.
+    pub node_id: BrokerId,
+    /// The keys as they were given, checked.
+    pub statics: StaticConfig,
+    /// When an acknowledged record survives what.
+    pub durability: Durability,
+    /// The path of the log directory, as DescribeLogDirs shows it.
+    pub log_dir_path: String,
+}
+
+impl BrokerSettings {
+    /// The settings that `statics` ask for.
+    pub fn new(statics: StaticConfig, log_dir_path: String) -> Self {
+        let config = fencepost_metadata::BrokerConfig::from_static(&statics);
+        let durability = match config.durability() {
+            ConfiguredDurability::Fsync => Durability::Fsync,
+            ConfiguredDurability::PageCache => Durability::PageCache,
+        };
+        Self { node_id: BrokerId(config.node_id), statics, durability, log_dir_path }
+    }
+}
+
+/// What a leader asks of a produced batch under these settings.
+pub(crate) fn append_rules(config: &TopicConfig) -> AppendRules {
+    AppendRules {
+        message_bytes_max: config.max_message_bytes,
+        segment_bytes: config.segment_size_bytes(),
+        timestamp_type: timestamp_type(config),
+        timestamp_before_max_ms: config.message_timestamp_before_max_ms,
+        timestamp_after_max_ms: config.message_timestamp_after_max_ms,
+        keys_required: config.is_compacted(),
+        compression: compression(config),
+    }
+}
+
+/// How a log is kept under these settings.
+pub(crate) fn log_config(config: &TopicConfig, producer_id_expiration_ms: i64) -> LogConfig {
+    LogConfig {
+        segment_bytes: config.segment_size_bytes().max(0) as u64,
+        segment_ms: config.segment_ms,
+        segment_jitter_ms: config.segment_jitter_ms,
+        index_interval_bytes: config.index_interval_bytes.max(0) as u64,
+        segment_index_bytes: config.segment_index_bytes.max(0) as u64,
+        retention_ms: config.retention_ms,
+        retention_bytes: config.retention_bytes,
+        cleanup_policy: CleanupPolicy { delete: config.is_deleted(), compact: config.is_compacted() },
+        max_compaction_lag_ms: config.max_compaction_lag_ms,
+        timestamp_type: timestamp_type(config),
+        producer_id_expiration_ms,
+    }
+}
+
+fn timestamp_type(config: &TopicConfig) -> TimestampType {
+    if config.is_log_append_time() { TimestampType::LogAppendTime } else { TimestampType::CreateTime }
+}
+
+/// The codec that batches are brought to; `None` is the producer's own.
+fn compression(config: &TopicConfig) -> Option<Compression> {
+    let (codec, level) = match config.compression_type.as_str() {
+        "uncompressed" => (CompressionType::None, None),
+        "gzip" => (CompressionType::Gzip, Some(config.compression_gzip_level)),
+        "snappy" => (CompressionType::Snappy, None),
+        "lz4" => (CompressionType::Lz4, Some(config.compression_lz4_level)),
+        "zstd" => (CompressionType::Zstd, Some(config.compression_zstd_level)),
+        // The values are checked where they are set: what is left is "producer".
+        _ => return None,
+    };
+    Some(Compression { codec, level })
+}

@@ -1,0 +1,163 @@
+//! The threads around the engine: one timer, a few syncers, and what wakes them.
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+
+use fencepost_broker::{Broker, Edge};
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+
+/// Threads that sync files. Each takes another partition, so that syncs of different files overlap.
+const SYNC_THREADS: usize = 2;
+/// Random bytes are read from the system in pieces of this size.
+const RANDOM_POOL_BYTES: usize = 512;
+
+/// Wakes the timer and the syncers on behalf of the engine.
+pub(crate) struct RealEdge {
+    deadline: Notify,
+    sync: Mutex<SyncSignal>,
+    sync_wanted: Condvar,
+    random: Mutex<RandomPool>,
+    failure: Mutex<Option<String>>,
+    failed: Notify,
+}
+
+#[derive(Default)]
+struct SyncSignal {
+    wanted: bool,
+    stopping: bool,
+}
+
+struct RandomPool {
+    source: File,
+    bytes: [u8; RANDOM_POOL_BYTES],
+    used: usize,
+}
+
+impl RealEdge {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let source = File::open("/dev/urandom")?;
+        let pool = RandomPool { source, bytes: [0; RANDOM_POOL_BYTES], used: RANDOM_POOL_BYTES };
+        Ok(Self {
+            deadline: Notify::new(),
+            sync: Mutex::new(SyncSignal::default()),
+            sync_wanted: Condvar::new(),
+            random: Mutex::new(pool),
+            failure: Mutex::new(None),
+            failed: Notify::new(),
+        })
+    }
+
+    /// Resolves when the engine says that it cannot go on.
+    pub(crate) async fn failure(&self) -> String {
+        loop {
+            let failed = self.failed.notified();
+            if let Some(sentence) = self.failure.lock().expect("no holder of this lock panics").clone() {
+                return sentence;
+            }
+            failed.await;
+        }
+    }
+
+    fn stop_syncers(&self) {
+        self.sync.lock().expect("no holder of this lock panics").stopping = true;
+        self.sync_wanted.notify_all();
+    }
+
+    /// Waits until a sync is wanted; `false` when the syncers are to stop.
+    fn wait_for_sync(&self) -> bool {
+        let mut signal = self.sync.lock().expect("no holder of this lock panics");
+        while !signal.wanted && !signal.stopping {
+            signal = self.sync_wanted.wait(signal).expect("no holder of this lock panics");
+        }
+        signal.wanted = false;
+        !signal.stopping
+    }
+}
+
+impl Edge for RealEdge {
+    fn deadline_changed(&self) {
+        self.deadline.notify_one();
+    }
+
+    fn sync_needed(&self) {
+        self.sync.lock().expect("no holder of this lock panics").wanted = true;
+        self.sync_wanted.notify_one();
+    }
+
+    fn random(&self) -> u128 {
+        let mut pool = self.random.lock().expect("no holder of this lock panics");
+        if pool.used + 16 > RANDOM_POOL_BYTES {
+            let RandomPool { source, bytes, used } = &mut *pool;
+            source.read_exact(bytes).expect("the system's random source can always be read");
+            *used = 0;
+        }
+        let at = pool.used;
+        pool.used += 16;
+        let mut bits = [0; 16];
+        bits.copy_from_slice(&pool.bytes[at..at + 16]);
+        u128::from_be_bytes(bits)
+    }
+
+    fn stop(&self, sentence: &str) {
+        self.failure
+            .lock()
+            .expect("no holder of this lock panics")
+            .get_or_insert_with(|| sentence.to_owned());
+        self.failed.notify_one();
+    }
+}
+
+/// The running threads; they end when told to.
+pub(crate) struct Threads {
+    edge: Arc<RealEdge>,
+    syncers: Vec<JoinHandle<()>>,
+    timer: tokio::task::JoinHandle<()>,
+}
+
+impl Threads {
+    /// Starts the timer on the current runtime, and the syncers.
+    pub(crate) fn start(broker: &Arc<Broker>, edge: &Arc<RealEdge>, clock: Clock) -> std::io::Result<Self> {
+        let mut syncers = Vec::new();
+        for number in 0..SYNC_THREADS {
+            let (broker, edge) = (Arc::clone(broker), Arc::clone(edge));
+            let thread = std::thread::Builder::new().name(format!("sync-{number}"));
+            syncers.push(thread.spawn(move || {
+                while edge.wait_for_sync() {
+                    while broker.sync_next(|| clock.now()) {}
+                }
+            })?);
+        }
+        let timer = tokio::spawn(run_timer(Arc::clone(broker), Arc::clone(edge), clock));
+        Ok(Self { edge: Arc::clone(edge), syncers, timer })
+    }
+
+    /// Ends the timer and the syncers; what is dirty stays dirty.
+    pub(crate) fn stop(self) {
+        self.timer.abort();
+        self.edge.stop_syncers();
+        for syncer in self.syncers {
+            // A syncer that panicked has aborted the process already.
+            let _ = syncer.join();
+        }
+    }
+}
+
+async fn run_timer(broker: Arc<Broker>, edge: Arc<RealEdge>, clock: Clock) {
+    loop {
+        let changed = edge.deadline.notified();
+        match broker.next_deadline() {
+            None => changed.await,
+            Some(at) => {
+                let sleep = tokio::time::sleep_until(clock.instant(at));
+                tokio::select! {
+                    () = sleep => broker.tick(clock.now()),
+                    () = changed => {}
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A running broker: engine, threads and listener, from start to clean stop.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fencepost_broker::{Broker, BrokerSettings, ConnectionId, Listener, StartError};
+use fencepost_storage::{Disk, MemoryDisk};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::clock::Clock;
+use crate::connection::{Service, serve};
+use crate::disk::RealDisk;
+use crate::edge::{RealEdge, Threads};
+
+/// Connections that may be open at once; the next one is closed at once.
+const CONNECTIONS_MAX: usize = 10_000;
+/// How long a clean stop waits for connections to finish what they have begun.
+const CLOSE_GRACE: Duration = Duration::from_millis(200);
+/// After a failed accept (no file handles left) the listener rests this long.
+const ACCEPT_RETRY: Duration = Duration::from_millis(50);
+
+/// Where the data is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// In a directory.
+    Directory(PathBuf),
+    /// In memory, gone with the process.
+    Ephemeral,
+}
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// Where the data is kept.
+    pub storage: Storage,
+    /// Where to listen; port 0 picks a free one.
+    pub listen: String,
+    /// The host that clients are told, where it differs from the one in `listen`.
+    pub advertised_host: Option<String>,
+    /// The port that clients are told, where it differs from the one listened on.
+    pub advertised_port: Option<u16>,
+    /// The engine's settings.
+    pub broker: BrokerSettings,
+}
+
+/// Why a server did not start, or stopped by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address as it was given.
+        address: String,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The configuration does not hold together.
+    #[error("{0}")]
+    Configuration(String),
+    /// The data directory cannot be used.
+    #[error("cannot use the data directory {path}: {text}")]
+    Data {
+        /// The directory.
+        path: String,
+        /// The reason.
+        text: String,
+    },
+    /// The system refused something that every server needs.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+    /// The engine did not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The engine stopped by itself.
+    #[error("stopped: {0}")]
+    Failed(String),
+}
+
+/// A running server.
+pub struct Server {
+    broker: Arc<Broker>,
+    edge: Arc<RealEdge>,
+    threads: Threads,
+    clock: Clock,
+    address: SocketAddr,
+    stopping: watch::Sender<bool>,
+    accepting: JoinHandle<()>,
+}
+
+impl Server {
+    /// Binds, recovers the data, and serves. When this returns, the first request of every kind succeeds.
+    pub async fn start(settings: ServerSettings) -> Result<Self, ServerError> {
+        let clock = Clock::start();
+        let listen_error = |source| ServerError::Listen { address: settings.listen.clone(), source };
+        let socket = TcpListener::bind(&settings.listen).await.map_err(listen_error)?;
+        let address = socket.local_addr()?;
+        let listener = advertised(&settings, address);
+        let disk = open_disk(&settings.storage)?;
+        let edge = Arc::new(RealEdge::new()?);
+        let broker = Broker::start(
+            disk,
+            Arc::clone(&edge) as Arc<dyn fencepost_broker::Edge>,
+            settings.broker.clone(),
+            listener.clone(),
+            &|| clock.now(),
+        )?;
+        let threads = Threads::start(&broker, &edge, clock)?;
+        let (stopping, stop) = watch::channel(false);
+        let service = Service {
+            broker: Arc::clone(&broker),
+            clock,
+            listener,
+            request_bytes_max: broker.request_bytes_max(),
+            idle: Duration::from_millis(broker.connection_idle_ms_max() as u64),
+        };
+        let accepting = tokio::spawn(accept(service, socket, stop));
+        Ok(Self { broker, edge, threads, clock, address, stopping, accepting })
+    }
+
+    /// The address that is listened on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Resolves when the engine says that it cannot go on.
+    pub async fn failure(&self) -> ServerError {
+        ServerError::Failed(self.edge.failure().await)
+    }
+
+    /// Stops cleanly: no new requests, everything synced, checkpoints and the clean-shutdown mark written.
+    pub async fn stop(self) -> Result<(), ServerError> {
+        // The listener may have ended already.
+        let _ = self.stopping.send(true);
+        let _ = self.accepting.await;
+        self.threads.stop();
+        self.broker.stop(&|| self.clock.now()).map_err(|error| ServerError::Failed(error.to_string()))
+    }
+}
+
+fn open_disk(storage: &Storage) -> Result<Arc<dyn Disk>, ServerError> {
+    match storage {
+        Storage::Ephemeral => Ok(Arc::new(MemoryDisk::new())),
+        Storage::Directory(path) => {
+            let disk = RealDisk::open(path);
+            let failed = |error: fencepost_storage::DiskError| ServerError::Data {
+                path: path.display().to_string(),
+                text: error.text,
+            };
+            Ok(Arc::new(disk.map_err(failed)?))
+        }
+    }
+}
+
+/// What clients are told: the address listened on, unless it is "any", which they could not reach.
+fn advertised(settings: &ServerSettings, address: SocketAddr) -> Listener {
+    let host = settings.advertised_host.clone().unwrap_or_else(|| {
+        if address.ip().is_unspecified() { "localhost".to_owned() } else { address.ip().to_string() }
+    });
+    Listener { name: "PLAINTEXT".to_owned(), host, port: settings.advertised_port.unwrap_or(address.port()) }
+}
+
+async fn accept(service: Service, socket: TcpListener, mut stop: watch::Receiver<bool>) {
+    let mut connections = JoinSet::new();
+    let mut next_id = 0;
+    loop {
+        tokio::select! {
+            _ = stop.changed() => break,
+            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            accepted = socket.accept() => match accepted {
+                Ok((stream, peer)) if connections.len() < CONNECTIONS_MAX => {
+                    next_id += 1;
+                    connections.spawn(serve(service.clone(), stream, peer, ConnectionId(next_id)));
+                }
+                Ok((_, peer)) => tracing::warn!(%peer, limit = CONNECTIONS_MAX, "too many connections: closed one"),
+                Err(error) => {
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(ACCEPT_RETRY).await;
+                }
+            },
+        }
+    }
+    drop(socket);
+    let finished = async { while connections.join_next().await.is_some() {} };
+    // Long polls do not finish in time; their connections are cut.
+    let _ = tokio::time::timeout(CLOSE_GRACE, finished).await;
+    connections.shutdown().await;
+}
