@@ -36,6 +36,7 @@ pub mod quorum;
 
 mod delta;
 mod level;
+mod log;
 mod record;
 mod topic_name;
 
@@ -46,5 +47,6 @@ pub use controller::{Controller, ControllerRefusal, Reply, Request};
 pub use delta::{Delta, LocalChange, LocalChanges, PartitionDelta};
 pub use image::{Image, ImageFold};
 pub use level::MetadataVersion;
+pub use log::{MetadataLogError, QuorumRecord, control_batch, read_snapshot, write_snapshot};
 pub use record::{MetadataRecord, RecordError, VersionedRecord};
 pub use topic_name::{TopicNameFault, is_valid_topic_name};

@@ -81,5 +81,11 @@ impl Default for TopicConfig {
 /// A retention below −1, which a broker's key may hold, is −1.
 fn usable(key: &'static Key, value: Option<Value>) -> Option<Value> {
     let is_retention = key.name.starts_with("retention.");
-    value.map(|value| if is_retention && value.as_number().is_some_and(|number| number < -1) { Value::Number(-1) } else { value })
+    value.map(|value| {
+        if is_retention && value.as_number().is_some_and(|number| number < -1) {
+            Value::Number(-1)
+        } else {
+            value
+        }
+    })
 }

@@ -1,7 +1,7 @@
 //! The embedded controller of a node that stands alone: decides about the cluster's metadata and folds its own log.
 //!
-//! Whoever writes its records gives each batch the offset [`Controller::next_offset`]; control records of the quorum
-//! are written beside it and told by the `replay_…` verbs.
+//! Whoever writes its records gives each batch the offset [`Controller::next_offset`]; control records of the quorum are
+//! written beside it and told by [`Controller::replay_batch`].
 
 mod alter_configs;
 mod brokers;
@@ -22,11 +22,11 @@ use alloc::vec::Vec;
 use core::convert::Infallible;
 
 use fencepost_coordinator::{Decision, LogPosition, Shard, Token};
+use fencepost_records::Batch;
 use fencepost_records::persisted::no_op_record::NoOpRecord;
 use fencepost_records::persisted::producer_ids_record::ProducerIdsRecord;
-use fencepost_records::persisted::voters_record::VotersRecord;
 use fencepost_types::limits::PRODUCER_ID_BLOCK_SIZE;
-use fencepost_types::{BrokerId, Deadline, LeaderEpoch, Now, Offset};
+use fencepost_types::{BrokerId, Deadline, Now, Offset};
 
 pub use alter_configs::{AlterConfigs, AlterConfigsRefusal, AlterMode, ConfigChange, ConfigChanges};
 pub use brokers::{RegisterBroker, RegisterController};
@@ -43,6 +43,7 @@ pub use update_features::{FeatureUpdate, UpdateFeaturesRefusal};
 use crate::config::{ConfigView, StaticConfig};
 use crate::image::{BrokerEpoch, Image, ImageFold, ReplayError};
 use crate::level::MetadataVersion;
+use crate::log::MetadataLogError;
 use crate::record::{MetadataRecord, VersionedRecord, at_level};
 
 type Decided = Decision<VersionedRecord, Infallible, Reply>;
@@ -68,24 +69,10 @@ impl Controller {
         self.failure = None;
     }
 
-    /// Takes in a change of the quorum's leader: a control record that is already in the log.
-    pub fn replay_leader_change(&mut self, offset: Offset, epoch: LeaderEpoch) {
-        self.fold.replay_leader_change(offset, epoch);
-    }
-
-    /// Takes in a level of `kraft.version`: a control record that is already in the log.
-    pub fn replay_kraft_version(&mut self, offset: Offset, level: i16) {
-        self.fold.replay_kraft_version(offset, level);
-    }
-
-    /// Takes in a set of voters: a control record that is already in the log.
-    pub fn replay_voters(&mut self, offset: Offset, record: &VotersRecord) {
-        self.fold.replay_voters(offset, record);
-    }
-
-    /// Takes in a control record that says nothing about the image.
-    pub fn replay_other_control(&mut self, offset: Offset) {
-        self.fold.skip(offset);
+    /// Takes in a batch that is already in the log: at load, and live for the quorum's control records. A batch that
+    /// cannot be taken in is an error, and the node has to stop.
+    pub fn replay_batch(&mut self, batch: &Batch) -> Result<(), MetadataLogError> {
+        self.fold.replay_batch(batch)
     }
 
     /// Everything that the log says.
