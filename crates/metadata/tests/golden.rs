@@ -10,8 +10,8 @@ use fencepost_coordinator::{LogPosition, Shard, Token};
 use fencepost_metadata::image::{BrokerEpoch, ConfigResource, Endpoint, LeaderRecoveryState, ResourceType};
 use fencepost_metadata::quorum::{QuorumState, parse_checkpoint_file_name};
 use fencepost_metadata::{
-    Controller, Delta, Image, ImageFold, MetadataRecord, Request, StaticConfig, VersionedRecord, read_snapshot,
-    write_snapshot,
+    Controller, Delta, Image, ImageFold, MetadataRecord, Request, StaticConfig, VersionedRecord,
+    read_snapshot, write_snapshot,
 };
 use fencepost_records::{Batch, Batches};
 use fencepost_types::{BrokerId, LeaderEpoch, Millis, Now, Offset, ProducerId, Uuid};
@@ -104,7 +104,12 @@ fn records_are_what_kafka_decodes() {
         for ((offset, record), expected) in found.iter().zip(expected) {
             assert_eq!(offset.0, expected["offset"].as_i64().unwrap());
             assert_eq!(i64::from(record.version), expected["version"].as_i64().unwrap(), "{record:?}");
-            let name = expected["type"].as_str().unwrap().trim_end_matches("_RECORD").replace('_', "").to_lowercase();
+            let name = expected["type"]
+                .as_str()
+                .unwrap()
+                .trim_end_matches("_RECORD")
+                .replace('_', "")
+                .to_lowercase();
             assert_eq!(record.record.type_name().to_lowercase(), name);
             let shown = format!("{:?}", record.record);
             for (field, value) in expected["data"].as_object().unwrap() {
@@ -139,7 +144,9 @@ fn assert_shows(shown: &str, field: &str, value: &Value) {
         other => vec![other.to_string()],
     };
     let is_shown = texts.iter().any(|text| {
-        [format!("{name}: {text}"), format!("{name}: Some({text})")].iter().any(|wanted| shown.contains(wanted))
+        [format!("{name}: {text}"), format!("{name}: Some({text})")]
+            .iter()
+            .any(|wanted| shown.contains(wanted))
             || (value.is_null() && shown.contains(&format!("{name}: None")))
     });
     assert!(is_shown, "{name} is not {value} in {shown}");
@@ -239,7 +246,10 @@ fn snapshots_of_ours_read_back() {
         assert!(Delta::between(&image, &read).is_empty());
         let cut = written.iter().take(written.len() - 1).flat_map(|batch| batch.bytes().to_vec());
         let cut: Vec<u8> = cut.collect();
-        assert!(read_snapshot(cut.into(), Offset(1), LeaderEpoch(1)).is_err(), "without a footer it is incomplete");
+        assert!(
+            read_snapshot(cut.into(), Offset(1), LeaderEpoch(1)).is_err(),
+            "without a footer it is incomplete"
+        );
     }
 }
 
@@ -282,7 +292,9 @@ fn registration(previous_epoch: i64) -> Request {
 /// leads.
 #[test]
 fn a_node_of_kafkas_is_taken_over() {
-    for (set, previous_epoch) in [("data-dir", 22), ("data-dir", -1), ("static-voters", 27), ("dynamic-voters", 20)] {
+    for (set, previous_epoch) in
+        [("data-dir", 22), ("data-dir", -1), ("static-voters", 27), ("dynamic-voters", 20)]
+    {
         let mut controller = Controller::new(BrokerId(1), Arc::new(StaticConfig::default()));
         log(set).iter().for_each(|batch| controller.replay_batch(batch).unwrap());
         let before: Image = controller.image().clone();
