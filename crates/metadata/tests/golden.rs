@@ -17,7 +17,8 @@ use fencepost_records::{Batch, Batches};
 use fencepost_types::{BrokerId, LeaderEpoch, Millis, Now, Offset, ProducerId, Uuid};
 use serde_json::Value;
 
-const SETS: [&str; 3] = ["static-voters", "dynamic-voters", "data-dir"];
+/// `handed-over` is a log that this controller began and that Kafka 4.4.0 went on with and stopped cleanly.
+const SETS: [&str; 4] = ["static-voters", "dynamic-voters", "data-dir", "handed-over"];
 
 fn folder(set: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testdata/golden").join(set)
@@ -229,7 +230,7 @@ fn quorum_state_is_kafkas_text() {
         let text = String::from_utf8(bytes_of(set, "quorum-state").to_vec()).unwrap();
         let state = QuorumState::parse(&text).unwrap();
         assert_eq!(state.leader_id, BrokerId(1));
-        assert_eq!(state.static_voters.is_none(), set == "dynamic-voters");
+        assert_eq!(state.static_voters.is_none(), ["dynamic-voters", "handed-over"].contains(&set));
         assert_eq!(state.to_json(), text, "{set}");
     }
 }
@@ -314,4 +315,20 @@ fn a_node_of_kafkas_is_taken_over() {
         let partitions: usize = controller.image().topics().iter().map(|topic| topic.partitions.len()).sum();
         assert_eq!(changes.leaders.len(), partitions);
     }
+}
+
+/// A node is given to Kafka and taken back: each stop and each start counted one leader epoch, the level and what we
+/// wrote stayed (cluster §23).
+#[test]
+fn a_node_is_handed_over_and_taken_back() {
+    let fold = fold_of(&log("handed-over"));
+    let image = fold.image();
+    assert_eq!((image.metadata_version().unwrap().0, image.kraft_version()), (27, 1));
+    assert_eq!(image.epoch(), LeaderEpoch(2), "we began the first epoch, Kafka the second");
+    assert_eq!(image.next_producer_id(), ProducerId(1_000));
+    let orders = ConfigResource::topic("orders");
+    assert_eq!(image.configs().value(&orders, "cleanup.policy"), Some("compact"));
+    let partition = image.partition("orders", 2).unwrap();
+    assert_eq!((partition.leader, partition.leader_epoch), (BrokerId::NONE, LeaderEpoch(3)));
+    assert_eq!(partition.isr, [BrokerId(1)], "without eligible leader replicas the last member stays");
 }

@@ -2,6 +2,7 @@
 //!
 //! Source: KIP-133, KIP-226, KIP-569, Kafka ConfigHelper.describeConfigs.
 
+use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -89,8 +90,9 @@ pub fn describe(
     resource: &ConfigResource,
     wanted: Option<&[String]>,
 ) -> Result<Vec<ConfigEntry>, DescribeRefusal> {
-    let wanted = wanted.filter(|keys| !keys.is_empty());
-    let is_wanted = |name: &str| wanted.is_none_or(|keys| keys.iter().any(|key| key == name));
+    let wanted: Option<BTreeSet<&str>> =
+        wanted.filter(|keys| !keys.is_empty()).map(|keys| keys.iter().map(String::as_str).collect());
+    let is_wanted = |name: &str| wanted.as_ref().is_none_or(|keys| keys.contains(name));
     match resource.kind {
         ResourceType::TOPIC => {
             topic_name::check(&resource.name).map_err(DescribeRefusal::TopicName)?;

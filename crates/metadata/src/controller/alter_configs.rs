@@ -12,7 +12,7 @@ use fencepost_records::persisted::clear_elr_record::ClearElrRecord;
 use fencepost_records::persisted::config_record::ConfigRecord;
 use fencepost_types::ErrorCode;
 
-use super::{Controller, Decided, Reply};
+use super::{Controller, Decided, Reply, times};
 use crate::config::{
     ConfigFault, check_broker_change, check_client_metrics, check_group_config, check_topic_config,
 };
@@ -160,14 +160,13 @@ impl Controller {
     pub(super) fn alter_configs(&self, token: Token, request: &AlterConfigs) -> Decided {
         let mut records = Vec::new();
         let mut results = Vec::new();
+        let times = times(request.resources.iter().map(|changes| &changes.resource));
         let mut answered = BTreeSet::new();
         for changes in &request.resources {
             if !answered.insert(&changes.resource) {
                 continue;
             }
-            let is_twice =
-                request.resources.iter().filter(|other| other.resource == changes.resource).count() > 1;
-            let altered = if is_twice {
+            let altered = if times[&changes.resource] > 1 {
                 Err(AlterConfigsRefusal::DuplicateResource)
             } else {
                 self.alter_resource(changes, request.mode)

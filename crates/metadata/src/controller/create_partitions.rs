@@ -11,7 +11,7 @@ use fencepost_coordinator::{Refusal, Token};
 use fencepost_types::{BrokerId, ErrorCode, PartitionIndex};
 
 use super::create_topics::NEW_PARTITIONS_PER_REQUEST_MAX;
-use super::{Controller, Decided, Reply, placement};
+use super::{Controller, Decided, Reply, placement, times};
 use crate::config::{OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
 use crate::image::Topic;
 use crate::record::MetadataRecord;
@@ -96,13 +96,13 @@ impl Controller {
     ) -> Decided {
         let mut records = Vec::new();
         let mut results = Vec::new();
+        let times = times(topics.iter().map(|topic| topic.name.as_str()));
         let mut answered = BTreeSet::new();
         for topic in topics {
             if !answered.insert(topic.name.as_str()) {
                 continue;
             }
-            let is_twice = topics.iter().filter(|other| other.name == topic.name).count() > 1;
-            let grown = if is_twice {
+            let grown = if times[topic.name.as_str()] > 1 {
                 Err(CreatePartitionsRefusal::DuplicateName)
             } else {
                 self.grow(topic, NEW_PARTITIONS_PER_REQUEST_MAX - records.len())

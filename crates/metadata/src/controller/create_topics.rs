@@ -13,7 +13,7 @@ use fencepost_records::persisted::topic_record::TopicRecord;
 use fencepost_types::{BrokerId, ErrorCode, PartitionIndex, Uuid};
 
 use super::placement::{self, AssignmentFault};
-use super::{Controller, Decided, Reply};
+use super::{Controller, Decided, Reply, times};
 use crate::config::{ConfigEntry, ConfigFault, check_topic_config, topic_entry_of};
 use crate::image::ResourceType;
 use crate::keys::Scope;
@@ -165,13 +165,13 @@ impl Controller {
         let mut results = Vec::new();
         let mut budget = NEW_PARTITIONS_PER_REQUEST_MAX;
         let forms = self.collision_forms();
+        let times = times(topics.iter().map(|topic| topic.name.as_str()));
         let mut answered = BTreeSet::new();
         for topic in topics {
             if !answered.insert(topic.name.as_str()) {
                 continue;
             }
-            let is_twice = topics.iter().filter(|other| other.name == topic.name).count() > 1;
-            let planned = if is_twice {
+            let planned = if times[topic.name.as_str()] > 1 {
                 Err(CreateTopicRefusal::DuplicateName)
             } else {
                 self.plan_topic(topic, &forms, budget)

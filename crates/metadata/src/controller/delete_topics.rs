@@ -2,7 +2,7 @@
 //!
 //! Source: wire-apis §7, Kafka ControllerApis.deleteTopics.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use fencepost_coordinator::{Refusal, Token};
 use fencepost_records::persisted::remove_topic_record::RemoveTopicRecord;
 use fencepost_types::{ErrorCode, Uuid};
 
-use super::{Controller, Decided, Reply};
+use super::{Controller, Decided, Reply, times};
 use crate::image::Topic;
 use crate::keys::{Scope, Value};
 
@@ -80,10 +80,7 @@ impl Controller {
     pub(super) fn delete_topics(&self, token: Token, topics: &[TopicRef]) -> Decided {
         let found: Vec<Result<Arc<Topic>, DeleteTopicRefusal>> =
             topics.iter().map(|topic| self.find_topic(topic)).collect();
-        let mut times: BTreeMap<Uuid, usize> = BTreeMap::new();
-        for topic in found.iter().flatten() {
-            *times.entry(topic.id).or_default() += 1;
-        }
+        let times = times(found.iter().flatten().map(|topic| topic.id));
         let mut answered = BTreeSet::new();
         let mut records = Vec::new();
         let mut results = Vec::new();
@@ -91,8 +88,8 @@ impl Controller {
             let (name, id, result) = match found {
                 Err(refusal) => (asked.name.clone(), asked.id, Err(refusal)),
                 Ok(topic) => {
-                    let is_twice = times.get(&topic.id).copied().unwrap_or(0) > 1;
-                    let result = if is_twice { Err(DeleteTopicRefusal::Duplicate) } else { Ok(()) };
+                    let result =
+                        if times[&topic.id] > 1 { Err(DeleteTopicRefusal::Duplicate) } else { Ok(()) };
                     (Some(topic.name.to_string()), topic.id, result)
                 }
             };

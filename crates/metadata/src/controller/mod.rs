@@ -17,6 +17,7 @@ mod request;
 mod scram;
 mod update_features;
 
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::convert::Infallible;
@@ -45,6 +46,15 @@ use crate::image::{BrokerEpoch, Image, ImageFold, ReplayError};
 use crate::level::MetadataVersion;
 use crate::log::MetadataLogError;
 use crate::record::{MetadataRecord, VersionedRecord, at_level};
+
+/// How often a request names each thing.
+fn times<K: Ord>(keys: impl Iterator<Item = K>) -> BTreeMap<K, usize> {
+    let mut times = BTreeMap::new();
+    for key in keys {
+        *times.entry(key).or_default() += 1;
+    }
+    times
+}
 
 type Decided = Decision<VersionedRecord, Infallible, Reply>;
 

@@ -24,6 +24,8 @@ pub struct Reassignment {
     pub partition: PartitionIndex,
     /// Its new replicas; none cancels what is going on.
     pub replicas: Option<Vec<BrokerId>>,
+    /// Whether there may be more or fewer replicas than now (KIP-860).
+    pub may_change_replication_factor: bool,
 }
 
 /// Why a partition stays where it is.
@@ -37,6 +39,8 @@ pub enum ReassignmentRefusal {
     InvalidReplicas,
     /// No replica that stays is in sync.
     NobodyInSync,
+    /// There would be more or fewer replicas, which the request rules out.
+    ReplicationFactorChanges,
 }
 
 impl Refusal for ReassignmentRefusal {
@@ -45,6 +49,7 @@ impl Refusal for ReassignmentRefusal {
             Self::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
             Self::NothingToCancel => ErrorCode::NoReassignmentInProgress,
             Self::InvalidReplicas | Self::NobodyInSync => ErrorCode::InvalidReplicaAssignment,
+            Self::ReplicationFactorChanges => ErrorCode::InvalidReplicationFactor,
         }
     }
 }
@@ -56,6 +61,9 @@ impl core::fmt::Display for ReassignmentRefusal {
             Self::NothingToCancel => "No reassignment of this partition is going on.",
             Self::InvalidReplicas => "The replicas must be registered brokers, at least one, each once.",
             Self::NobodyInSync => "None of the replicas that would stay is in sync.",
+            Self::ReplicationFactorChanges => {
+                "The number of replicas would change, which the request rules out."
+            }
         })
     }
 }
@@ -89,6 +97,10 @@ impl Controller {
                 partition.replicas.iter().copied().filter(|id| !is_added(id)).collect()
             }
         };
+        let count = partition.replicas.len() - partition.adding_replicas.len();
+        if asked.replicas.is_some() && !asked.may_change_replication_factor && target.len() != count {
+            return Err(ReassignmentRefusal::ReplicationFactorChanges);
+        }
         check_assignment(self.image(), &target).map_err(|_| ReassignmentRefusal::InvalidReplicas)?;
         let is_new = |id: &BrokerId| !partition.replicas.contains(id);
         if target.iter().any(is_new) {

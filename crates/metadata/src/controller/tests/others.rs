@@ -256,6 +256,7 @@ fn reassignments() {
             topic: topic.to_string(),
             partition: PartitionIndex(partition),
             replicas: replicas.map(|ids| ids.iter().copied().map(BrokerId).collect()),
+            may_change_replication_factor: true,
         }]);
         match node.must(&Request::AlterPartitionReassignments(request)) {
             Reply::AlterPartitionReassignments(results) => code_of(&results[0].1),
