@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fencepost_metadata::config::{DescribeRefusal, SynonymEntry, describe};
+use fencepost_metadata::config::{SynonymEntry, describe};
 use fencepost_metadata::controller::{AlterConfigs, AlterMode, ConfigChange, ConfigChanges};
 use fencepost_metadata::image::{ConfigResource, ResourceType};
 use fencepost_metadata::{ConfigEntry, Image, Reply, Request};
@@ -21,18 +21,31 @@ use crate::Broker;
 use crate::cx::Cx;
 use crate::respond::Exchange;
 
-/// Answers each resource in order.
+/// Resources that one request may describe: an answer is many times larger than what asks for it.
+const RESOURCES_DESCRIBED_MAX: usize = 20_000;
+
+/// Answers each resource in order, once.
 ///
 /// Source: KIP-133, KIP-226, KIP-569.
 pub(crate) fn describe_configs(broker: &Arc<Broker>, exchange: Exchange, request: DescribeConfigsRequest) {
     let image = broker.image();
     let shown = Shown { synonyms: request.include_synonyms, documentation: request.include_documentation };
-    let results = request.resources.into_iter().map(|asked| {
+    let mut seen = BTreeSet::new();
+    let mut results = Vec::new();
+    for asked in request.resources {
         let resource = ConfigResource::new(ResourceType(asked.resource_type), asked.resource_name);
-        let keys = asked.configuration_keys.as_deref();
-        described(resource.clone(), describe(&image, broker.view(&image), &resource, keys), shown)
-    });
-    let results = results.collect();
+        if !seen.insert(resource.clone()) {
+            continue;
+        }
+        let described = if results.len() < RESOURCES_DESCRIBED_MAX {
+            let keys = asked.configuration_keys.as_deref();
+            describe(&image, broker.view(&image), &resource, keys).map_err(|refusal| Fault::of(&refusal))
+        } else {
+            let message = format!("One request may describe at most {RESOURCES_DESCRIBED_MAX} resources.");
+            Err(Fault::new(ErrorCode::InvalidRequest, message))
+        };
+        results.push(row(resource, described, shown));
+    }
     exchange.reply(DescribeConfigsResponse { results, ..Default::default() });
 }
 
@@ -43,14 +56,10 @@ struct Shown {
     documentation: bool,
 }
 
-fn described(
-    resource: ConfigResource,
-    described: Result<Vec<ConfigEntry>, DescribeRefusal>,
-    shown: Shown,
-) -> Results {
+fn row(resource: ConfigResource, described: Result<Vec<ConfigEntry>, Fault>, shown: Shown) -> Results {
     let (configs, fault) = match described {
         Ok(entries) => (entries.into_iter().map(|entry| config(entry, shown)).collect(), Ok(())),
-        Err(refusal) => (Vec::new(), Err(Fault::of(&refusal))),
+        Err(fault) => (Vec::new(), Err(fault)),
     };
     let (error_code, error_message) = code_and_message(fault);
     Results {

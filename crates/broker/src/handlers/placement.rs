@@ -92,6 +92,7 @@ pub(crate) fn alter_reassignments(
                 topic: topic.name.clone(),
                 partition: PartitionIndex(partition.partition_index),
                 replicas: replicas.map(|replicas| replicas.into_iter().map(BrokerId).collect()),
+                may_change_replication_factor: allow_replication_factor_change,
             });
         }
     }

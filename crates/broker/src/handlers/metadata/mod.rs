@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use fencepost_metadata::controller::NewTopic;
+use fencepost_metadata::image::Topic;
 use fencepost_metadata::{Image, Reply, Request, is_valid_topic_name};
 use fencepost_protocol::messages::metadata_request;
 use fencepost_protocol::messages::metadata_response::{Brokers, Topics};
@@ -141,21 +142,18 @@ fn answer(broker: &Arc<Broker>, exchange: Exchange, asked: &Asked, created: &BTr
     let known = |topic| rows::topic_row(broker, &image, topic, asked.topic_operations);
     let topics = match &asked.wanted {
         Wanted::All => image.topics().iter().map(known).collect(),
-        Wanted::These(named) => named
-            .iter()
-            .map(|named| match named {
-                Named::Name(name) => match (created.get(name), image.topic_by_name(name)) {
-                    (Some(code), _) => unknown_name(broker, name, *code),
-                    (None, Some(topic)) => known(topic),
-                    (None, None) if is_valid_topic_name(name) => {
-                        unknown_name(broker, name, ErrorCode::UnknownTopicOrPartition)
-                    }
-                    (None, None) => unknown_name(broker, name, ErrorCode::InvalidTopicException),
-                },
-                Named::Id(id) => image.topic(*id).map_or_else(|| unknown_id(*id), known),
-                Named::Wrongly(name, id) => named_wrongly(version, name.clone(), *id),
-            })
-            .collect(),
+        Wanted::These(named) => {
+            let mut told = BTreeSet::new();
+            let rows = named.iter().filter_map(|named| match find(&image, version, created, named) {
+                // Named by id and by name, a topic is told once.
+                Ok(topic) => told.insert(topic.id).then(|| known(topic)),
+                Err(row) => {
+                    let is_internal = row.name.as_deref().is_some_and(|name| broker.is_internal(name));
+                    Some(Topics { is_internal, ..row })
+                }
+            });
+            rows.collect()
+        }
     };
     let brokers = alive_brokers(broker, &image, &exchange.connection.listener);
     exchange.reply(MetadataResponse {
@@ -168,13 +166,29 @@ fn answer(broker: &Arc<Broker>, exchange: Exchange, asked: &Asked, created: &BTr
     });
 }
 
-fn unknown_name(broker: &Broker, name: &str, code: ErrorCode) -> Topics {
-    Topics {
-        error_code: code.code(),
-        name: Some(name.to_owned()),
-        is_internal: broker.is_internal(name),
-        ..Default::default()
+/// The topic that is named, or the row that says why there is none.
+fn find<'a>(
+    image: &'a Image,
+    version: i16,
+    created: &BTreeMap<String, ErrorCode>,
+    named: &Named,
+) -> Result<&'a Arc<Topic>, Topics> {
+    match named {
+        Named::Name(name) => match (created.get(name), image.topic_by_name(name)) {
+            (Some(code), _) => Err(unknown_name(name, *code)),
+            (None, Some(topic)) => Ok(topic),
+            (None, None) if is_valid_topic_name(name) => {
+                Err(unknown_name(name, ErrorCode::UnknownTopicOrPartition))
+            }
+            (None, None) => Err(unknown_name(name, ErrorCode::InvalidTopicException)),
+        },
+        Named::Id(id) => image.topic(*id).ok_or_else(|| unknown_id(*id)),
+        Named::Wrongly(name, id) => Err(named_wrongly(version, name.clone(), *id)),
     }
+}
+
+fn unknown_name(name: &str, code: ErrorCode) -> Topics {
+    Topics { error_code: code.code(), name: Some(name.to_owned()), ..Default::default() }
 }
 
 fn unknown_id(topic_id: Uuid) -> Topics {
