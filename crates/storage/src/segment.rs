@@ -148,6 +148,18 @@ impl Segment {
         Ok(found.is_some_and(|batch| batch.header.last_offset() == named))
     }
 
+    /// Whether whole batches follow the last index entry up to the end of the file.
+    pub(crate) fn ends_whole(&self) -> DiskResult<bool> {
+        let last_entry = self.offset_index.entries().last();
+        let mut walk = self.walk_from(last_entry.map_or(0, |entry| entry.position as u64));
+        while let Some(batch) = walk.next()? {
+            if !walk.is_intact(&batch)? {
+                return Ok(false);
+            }
+        }
+        Ok(walk.position() == self.bytes)
+    }
+
     /// Takes the largest timestamp from the time index.
     pub(crate) fn read_largest(&mut self) {
         self.largest = match self.time_index.entries().last() {

@@ -195,11 +195,12 @@ impl Log {
             return Ok(());
         }
         active.finish(&*disk)?;
-        let files = segment_files(active, &*disk)?;
-        self.sync.push(files);
+        let (base, files) = (active.base_offset, segment_files(active, &*disk)?);
+        self.sync.owe_for(base, files);
         self.producers.advance_map_end_offset(self.log_end_offset);
         self.write_snapshot()?;
         let next = self.create_segment(self.log_end_offset, now)?;
+        self.sync.owe_for(base, [SyncStep::Directory(self.directory.clone())]);
         let active = self.segments.last_mut().expect("the one that was just finished");
         active.close_indexes();
         self.segments.push(next);
@@ -215,7 +216,7 @@ impl Log {
                 self.fail(error.to_string());
             }
         }
-        self.sync.push([SyncStep::Directory(self.directory.clone())]);
+        self.sync.owe([SyncStep::Directory(self.directory.clone())]);
         created
     }
 

@@ -198,9 +198,15 @@ impl Log {
         self.epochs.entries()
     }
 
-    /// The offset below which everything is durable: what goes into the recovery-point checkpoint.
-    pub fn recovery_point(&self) -> Offset {
+    /// The offset below which everything is durable: what an acknowledgement waits for.
+    pub fn durable_end(&self) -> Offset {
         self.sync.durable_end()
+    }
+
+    /// The offset below which a restart may believe what it finds: what goes into the recovery-point checkpoint. Lags behind
+    /// the durable end until the files of rolled segments are durable, indexes and names included.
+    pub fn recovery_point(&self) -> Offset {
+        self.sync.recovery_point(self.log_end_offset)
     }
 
     /// Whether the partition has a directory yet.
@@ -221,13 +227,14 @@ impl Log {
         let active = self.segments.last_mut().expect("there is a directory, so there is a segment");
         active.finish(&*disk)?;
         let files = segment_files(active, &*disk)?;
-        self.sync.push(files);
-        self.sync.push([SyncStep::Directory(self.directory.clone())]);
+        self.sync.owe(files);
+        self.sync.owe([SyncStep::Directory(self.directory.clone())]);
         if let Some(ticket) = self.dirty(FlushScope::All) {
             ticket.run()?;
             self.mark_synced(&ticket);
         }
-        assert_eq!(self.recovery_point(), self.log_end_offset, "L3: a closed log is durable to its end");
+        assert_eq!(self.durable_end(), self.log_end_offset, "L3: a closed log is durable to its end");
+        self.sync.settle(self.log_end_offset);
         Ok(self.log_end_offset)
     }
 
@@ -250,7 +257,7 @@ impl Log {
         disk.create_dir(&self.directory)?;
         self.write_metadata()?;
         let segment = self.create_segment(self.log_end_offset, now)?;
-        self.sync.push([SyncStep::Directory(String::new())]);
+        self.sync.owe([SyncStep::Directory(String::new())]);
         self.segments.push(segment);
         Ok(())
     }
@@ -277,7 +284,7 @@ impl Log {
         let file = self.disk.create(&temporary)?;
         file.write_at(0, &[content])?;
         self.disk.rename(&temporary, &path)?;
-        self.sync.push([SyncStep::File(file), SyncStep::Directory(self.directory.clone())]);
+        self.sync.owe([SyncStep::File(file), SyncStep::Directory(self.directory.clone())]);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use fencepost_partition::AbortedTxn;
 use fencepost_types::{Millis, Now, Offset, TopicPartition, Uuid};
 
 use super::leftovers::{LiveFiles, settle};
@@ -78,12 +79,12 @@ impl Log {
         let first_recovered = if recovery.clean {
             self.segments.len()
         } else {
-            self.floor_index(recovery.recovery_point).unwrap_or(0)
+            self.first_to_recover(recovery.recovery_point)?
         };
         self.repair_positions(&faults, first_recovered)?;
         self.read_last_segment(first_recovered)?;
-        let rebuilt = self.find_lost_aborts(&faults, first_recovered)?;
-        self.fold(&rebuilt, first_recovered, recovery.clean, now.wall)?;
+        self.repair_aborts(&faults, first_recovered, now.wall)?;
+        self.fold(first_recovered, recovery.clean, now.wall)?;
         if is_epoch_file_lost {
             self.rebuild_epochs()?;
         }
@@ -122,6 +123,16 @@ impl Log {
         Ok(is_there)
     }
 
+    /// The segment that holds the recovery point. Where it begins right there, the one before it was active when the point
+    /// was noted, and a write that failed later may have left something at its end: then that one.
+    fn first_to_recover(&self, recovery_point: Offset) -> DiskResult<usize> {
+        let holding = self.floor_index(recovery_point).unwrap_or(0);
+        match holding.checked_sub(1) {
+            Some(before) if !self.segments[before].ends_whole()? => Ok(before),
+            Some(_) | None => Ok(holding),
+        }
+    }
+
     /// Makes the `.index` and `.timeindex` anew of segments whose batches are believed and whose indexes are not.
     /// Differs from Kafka, which trusts them below the recovery point, and then skips records (storage-formats §10).
     fn repair_positions(
@@ -144,7 +155,7 @@ impl Log {
             }
             segment.finish(&*disk)?;
             let files = segment_files(segment, &*disk)?;
-            self.sync.push(files);
+            self.sync.owe(files);
         }
         self.segments.iter_mut().take(first_recovered).for_each(Segment::read_largest);
         Ok(())
@@ -164,59 +175,57 @@ impl Log {
             let end = last.end_offset;
             last.cut(&*disk, position, end)?;
             let files = segment_files(last, &*disk)?;
-            self.sync.push(files);
+            self.sync.owe(files);
         }
         Ok(())
     }
 
-    /// Which believed segments need a new `.txnindex`. One that is missing is right where nothing was aborted; after a
-    /// crash it is only believed where the next snapshot knows no producer that ever had a marker.
-    fn find_lost_aborts(
-        &self,
+    /// Makes the transaction indexes anew that cannot be believed. One that is missing is right where nothing was aborted;
+    /// after a crash it is only believed where the next snapshot knows no producer that ever had a marker.
+    fn repair_aborts(
+        &mut self,
         faults: &[IndexFaults],
         first_recovered: usize,
-    ) -> Result<Vec<bool>, StorageError> {
-        let is_crash = first_recovered < self.segments.len();
-        let mut rebuilt = vec![false; self.segments.len()];
-        for (at, segment) in self.segments.iter().enumerate().take(first_recovered) {
-            rebuilt[at] = faults[at].transactions;
-            if is_crash && faults[at].transactions_absent && segment.bytes > 0 {
-                let snapshot = self.read_snapshot_above(segment.end_offset)?;
-                let had_marker = |entries: &[fencepost_partition::SnapshotEntry]| {
-                    entries.iter().any(|entry| entry.coordinator_epoch.0 >= 0)
-                };
-                rebuilt[at] |= snapshot.is_none_or(|snapshot| had_marker(&snapshot.entries));
-            }
-        }
-        Ok(rebuilt)
-    }
-
-    /// Folds the log into producer state, from the newest snapshot that covers what need not be looked at; on the way
-    /// recovers the segments that must be, and makes the transaction indexes that were lost.
-    fn fold(
-        &mut self,
-        rebuilt: &[bool],
-        first_recovered: usize,
-        is_clean: bool,
         now: Millis,
     ) -> Result<(), StorageError> {
+        let is_crash = first_recovered < self.segments.len();
+        for (at, faults) in faults.iter().enumerate().take(first_recovered) {
+            let segment = &self.segments[at];
+            let mut is_lost = faults.transactions;
+            if is_crash && faults.transactions_absent && segment.bytes > 0 {
+                let snapshot = self.read_snapshot_above(segment.end_offset)?;
+                is_lost |= snapshot.is_none_or(|snapshot| {
+                    snapshot.entries.iter().any(|entry| entry.coordinator_epoch.0 >= 0)
+                });
+            }
+            if is_lost {
+                self.rebuild_aborts(at, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Folds the log into producer state, from the newest snapshot that covers what need not be looked at, and on the way
+    /// recovers the segments that must be.
+    fn fold(&mut self, first_recovered: usize, is_clean: bool, now: Millis) -> Result<(), StorageError> {
         let end = self.segments.last().map_or(Offset(0), |last| last.end_offset);
-        let first =
-            rebuilt.iter().position(|rebuilt| *rebuilt).unwrap_or(first_recovered).min(first_recovered);
-        let known_before = self.segments.get(first).map_or(end, |segment| segment.base_offset);
+        let known_before = self.segments.get(first_recovered).map_or(end, |segment| segment.base_offset);
         let from = self.load_snapshot_below(known_before, now)?;
         if !is_clean {
             // They are taken again on the way: what they say was not looked at yet.
-            self.remove_snapshots_above(from.max(known_before))?;
+            self.remove_snapshots_above(known_before)?;
         }
         let mut at = self.floor_index(from).unwrap_or(0);
         while at < self.segments.len() {
             if at >= first_recovered {
                 self.recover_segment(at)?;
             } else {
-                self.replay_segment(at, from, rebuilt[at])?;
+                self.replay_segment(at, from)?;
             }
             at += 1;
+            if at > first_recovered && at < self.segments.len() && self.is_broken_before(at) {
+                self.drop_segments_after(at - 1)?;
+            }
             if let Some(next) = self.segments.get(at).map(|next| next.base_offset)
                 && !is_clean
             {
@@ -227,31 +236,48 @@ impl Log {
         Ok(())
     }
 
+    /// Whether the segment does not go on where the one before it ends. Beyond it: the end of that one was lost in a crash
+    /// that the beginning of this one survived; where a cleaner is at work such gaps are its own. Before it: this one was
+    /// cut away, and the crash has undone that. Nothing from there on was ever acknowledged, and a log keeps a prefix of
+    /// what was appended.
+    ///
+    /// Differs from Kafka, which keeps the segment.
+    fn is_broken_before(&self, at: usize) -> bool {
+        let (end, base) = (self.segments[at - 1].end_offset, self.segments[at].base_offset);
+        base < end || (base > end && !self.config.cleanup_policy.compact)
+    }
+
     /// Replays the batches of a believed segment from `from` on.
-    fn replay_segment(&mut self, at: usize, from: Offset, rebuild_aborts: bool) -> Result<(), StorageError> {
-        let disk = self.disk.clone();
-        let segment = &mut self.segments[at];
-        let Some(first) = find_batch(segment, from)? else { return Ok(()) };
-        if rebuild_aborts {
-            segment.txn_index.remove(&*disk)?;
-        }
-        let log = segment.log.clone();
-        let mut walk = Scan::walk(&*log, first.position, segment.bytes);
+    fn replay_segment(&mut self, at: usize, from: Offset) -> Result<Vec<AbortedTxn>, StorageError> {
+        let segment = &self.segments[at];
+        let mut aborted = Vec::new();
+        let Some(first) = find_batch(segment, from)? else { return Ok(aborted) };
+        let mut walk = segment.walk_from(first.position);
         while let Some(batch) = walk.next()? {
             let completed = self.producers.replay(None, &walk.facts(&batch)?);
-            let aborted = completed.and_then(|completed| self.producers.aborted_txn(&completed));
-            if let Some(aborted) = aborted.filter(|_| rebuild_aborts) {
-                segment.txn_index.push(aborted);
-            }
+            aborted.extend(completed.and_then(|completed| self.producers.aborted_txn(&completed)));
         }
         if walk.position() < segment.bytes {
             return Err(damaged(segment, walk.position()));
         }
-        if rebuild_aborts {
-            segment.txn_index.write_pending(&*disk)?;
-            let files = segment_files(segment, &*disk)?;
-            self.sync.push(files);
+        Ok(aborted)
+    }
+
+    /// Makes the `.txnindex` of a believed segment anew, from what was known where it begins. Producer state is left
+    /// as nothing: the fold comes after.
+    fn rebuild_aborts(&mut self, at: usize, now: Millis) -> Result<(), StorageError> {
+        let base = self.segments[at].base_offset;
+        let from = self.load_snapshot_below(base, now)?;
+        for before in self.floor_index(from).unwrap_or(0)..at {
+            self.replay_segment(before, from)?;
         }
+        let aborted = self.replay_segment(at, from.max(base))?;
+        let (disk, segment) = (self.disk.clone(), &mut self.segments[at]);
+        segment.txn_index.remove(&*disk)?;
+        aborted.into_iter().for_each(|aborted| segment.txn_index.push(aborted));
+        segment.txn_index.write_pending(&*disk)?;
+        let files = segment_files(segment, &*disk)?;
+        self.sync.owe(files);
         Ok(())
     }
 
@@ -338,19 +364,26 @@ impl Log {
         Ok(())
     }
 
-    /// Makes durable what was recovered and repaired.
+    /// Makes durable what was recovered and repaired. After a crash of the process alone nothing need have been durable of
+    /// what it left: not even the names.
     fn sync_recovered(&mut self, first_recovered: usize) -> Result<(), StorageError> {
         let disk = self.disk.clone();
-        let mut files = Vec::new();
-        for segment in self.segments.iter_mut().skip(first_recovered) {
-            files.extend(segment_files(segment, &*disk)?);
-        }
+        let is_crash = first_recovered < self.segments.len();
         // Segments before snapshots, which were noted on the way (storage-formats trap 30).
-        files.iter().filter_map(SyncStep::file).try_for_each(|file| file.sync())?;
-        if !files.is_empty() {
-            self.sync.push([SyncStep::Directory(self.directory.clone())]);
+        for segment in self.segments.iter_mut().skip(first_recovered) {
+            let files = segment_files(segment, &*disk)?;
+            files.iter().filter_map(SyncStep::file).try_for_each(|file| file.sync())?;
         }
-        self.sync.set_durable_end(self.log_end_offset);
+        if is_crash {
+            for name in [METADATA_FILE, EPOCH_FILE] {
+                match disk.open(&self.path(name)) {
+                    Err(error) if error.kind == DiskErrorKind::NotFound => {}
+                    opened => opened?.sync()?,
+                }
+            }
+            self.sync.owe([SyncStep::Directory(self.directory.clone()), SyncStep::Directory(String::new())]);
+        }
+        self.sync.settle(self.log_end_offset);
         if let Some(ticket) = self.dirty(FlushScope::All) {
             ticket.run()?;
             self.mark_synced(&ticket);
@@ -364,7 +397,7 @@ impl Log {
     pub(super) fn rebuild_producers(&mut self, now: Millis) -> Result<(), StorageError> {
         let from = self.load_snapshot_below(self.log_end_offset, now)?;
         for at in self.floor_index(from).unwrap_or(0)..self.segments.len() {
-            self.replay_segment(at, from, false)?;
+            self.replay_segment(at, from)?;
         }
         self.producers.advance_map_end_offset(self.log_end_offset);
         Ok(self.write_snapshot()?)
@@ -379,17 +412,41 @@ fn repair_magic(log: &dyn DiskFile, batch: &PlacedBatch) -> DiskResult<()> {
     if batch.magic == magic { Ok(()) } else { log.write_at(batch.position + MAGIC_AT, &[&[magic]]) }
 }
 
-/// A segment that begins with a message of format 0 or 1 is old, not torn: cutting it would destroy it.
+/// A segment that begins with a whole message of format 0 or 1 is old, not torn: cutting it would destroy it.
 fn refuse_old_format(segment: &Segment) -> Result<(), StorageError> {
-    const OLD_MESSAGE_BYTES_MIN: i32 = 14;
-    let start = segment.log.read(0, 17)?;
-    let Some(fields) = start.first_chunk::<17>() else { return Ok(()) };
-    let offset = i64::from_be_bytes(*fields.first_chunk().expect("17 bytes"));
-    let length = i32::from_be_bytes([fields[8], fields[9], fields[10], fields[11]]);
-    let fits = length >= OLD_MESSAGE_BYTES_MIN && length as u64 <= segment.bytes.saturating_sub(12);
-    if fits && offset >= segment.base_offset.0 && matches!(fields[16], 0 | 1) {
-        let problem = format!("message format {} cannot be read, only format 2", fields[16]);
+    const CHECKSUMMED_FROM: usize = 16;
+    let start = segment.log.read(0, CHECKSUMMED_FROM + 1)?;
+    let Some(fields) = start.first_chunk::<{ CHECKSUMMED_FROM + 1 }>() else { return Ok(()) };
+    let field = |at: usize| u32::from_be_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]]);
+    let (length, stored, format) = (field(8), field(12), fields[16]);
+    let may_be_old = matches!(format, 0 | 1) && (14..=OLD_MESSAGE_BYTES_MAX).contains(&length);
+    if !may_be_old {
+        return Ok(());
+    }
+    let message = segment.log.read(CHECKSUMMED_FROM as u64, length as usize - 4)?;
+    if message.len() == length as usize - 4 && crc32(&message) == stored {
+        let problem = format!("message format {format} cannot be read, only format 2");
         return Err(StorageError::Corrupt { path: segment.log_path().to_owned(), problem });
     }
     Ok(())
+}
+
+/// No message of the old formats is taken for one that is longer.
+const OLD_MESSAGE_BYTES_MAX: u32 = 16 * 1024 * 1024;
+
+/// The checksum of the old formats (IEEE 802.3). Runs at most once for a segment, and nearly never.
+fn crc32(bytes: &[u8]) -> u32 {
+    let by_bit = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
+    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), by_bit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The check value of CRC-32.
+    #[test]
+    fn the_old_checksum() {
+        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+    }
 }

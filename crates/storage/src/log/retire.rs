@@ -196,7 +196,7 @@ impl Log {
         self.producers.clear(offset);
         self.epochs_changed |= self.epochs.truncate_from_end(Offset(0));
         self.sync.truncate(offset);
-        self.sync.set_durable_end(offset);
+        self.sync.settle(offset);
         self.create_directory(now.wall)?;
         self.write_epochs()?;
         Ok(retired)

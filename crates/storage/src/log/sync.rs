@@ -29,12 +29,22 @@ impl SyncStep {
 #[derive(Debug)]
 pub(crate) struct SyncState {
     durable_end: Offset,
-    /// In order. All belong to offsets below the base of the active segment, or to no offset.
-    owed: Vec<SyncStep>,
+    /// The log end when the indexes of the active segment were last durable: when the log was opened or closed.
+    settled_end: Offset,
+    /// In order.
+    owed: Vec<Owed>,
     /// How many steps were dropped from the front of `owed` since the log was opened.
     done: u64,
     /// Goes up when the log is truncated: an older ticket then says nothing of the new end.
     truncations: u64,
+}
+
+/// A step that was not run yet.
+#[derive(Clone, Debug)]
+struct Owed {
+    step: SyncStep,
+    /// A restart may not believe the segment with this base until the step was run.
+    segment: Option<Offset>,
 }
 
 /// How much a ticket is about.
@@ -81,34 +91,43 @@ impl FlushTicket {
 
 impl SyncState {
     pub(crate) fn new(durable_end: Offset) -> Self {
-        Self { durable_end, owed: Vec::new(), done: 0, truncations: 0 }
+        Self { durable_end, settled_end: durable_end, owed: Vec::new(), done: 0, truncations: 0 }
     }
 
     pub(crate) fn durable_end(&self) -> Offset {
         self.durable_end
     }
 
-    pub(crate) fn push(&mut self, steps: impl IntoIterator<Item = SyncStep>) {
-        for step in steps {
-            // One sync of a directory stands for all that came before it.
-            if let SyncStep::Directory(path) = &step
-                && matches!(self.owed.last(), Some(SyncStep::Directory(last)) if last == path)
-            {
-                continue;
-            }
-            self.owed.push(step);
-        }
+    /// Up to where a restart may believe what it finds: the durable end, but not beyond a segment whose indexes and names
+    /// are not durable themselves. It never stands at the end of the active segment: the next one may begin right there,
+    /// and this one would not be looked at any more.
+    pub(crate) fn recovery_point(&self, log_end: Offset) -> Offset {
+        let unfinished = self.owed.iter().filter_map(|owed| owed.segment).min();
+        let believed = unfinished.map_or(self.durable_end, |base| base.min(self.durable_end));
+        if believed == log_end && believed > self.settled_end { log_end.plus(-1) } else { believed }
     }
 
-    /// The log is now known to be durable up to `end`.
-    pub(crate) fn set_durable_end(&mut self, end: Offset) {
-        self.durable_end = end;
+    /// Everything is durable up to the log end, the indexes too.
+    pub(crate) fn settle(&mut self, log_end: Offset) {
+        self.durable_end = log_end;
+        self.settled_end = log_end;
+    }
+
+    /// Owes steps that only whoever waits for the data waits for.
+    pub(crate) fn owe(&mut self, steps: impl IntoIterator<Item = SyncStep>) {
+        self.owed.extend(steps.into_iter().map(|step| Owed { step, segment: None }));
+    }
+
+    /// Owes steps without which a restart may not believe the segment with base `segment`.
+    pub(crate) fn owe_for(&mut self, segment: Offset, steps: impl IntoIterator<Item = SyncStep>) {
+        self.owed.extend(steps.into_iter().map(|step| Owed { step, segment: Some(segment) }));
     }
 
     /// The log was cut to `end`.
     pub(crate) fn truncate(&mut self, end: Offset) {
         self.truncations += 1;
         self.durable_end = self.durable_end.min(end);
+        self.settled_end = self.settled_end.min(end);
     }
 }
 
@@ -124,7 +143,11 @@ impl Log {
             return None;
         }
         let active = active.filter(|_| self.sync.durable_end < end_offset);
-        let mut steps = self.sync.owed.clone();
+        let mut steps: Vec<SyncStep> = self.sync.owed.iter().map(|owed| owed.step.clone()).collect();
+        // One sync of a directory stands for those right before it.
+        steps.dedup_by(|next, step| {
+            matches!((next, step), (SyncStep::Directory(next), SyncStep::Directory(step)) if next == step)
+        });
         steps.extend(active.map(|segment| SyncStep::File(segment.log.clone())));
         Some(FlushTicket {
             disk: self.disk.clone(),
