@@ -24,7 +24,10 @@ mod workspace;
 #[command(name = "cargo xtask", about = "Every habit of the project as one command")]
 enum Task {
     /// Format, clippy as errors, documentation, arrows between crates, ban list, tidy, licences, generated files.
-    Check,
+    Check {
+        /// arrows, ban, tidy, licences, format, generated, clippy, docs, config; all where none is named.
+        steps: Vec<String>,
+    },
     /// The tests of the default members.
     Test {
         /// Only tests whose name contains this.
@@ -58,7 +61,7 @@ enum Task {
 
 fn main() -> Result<ExitCode> {
     let summary = match Task::parse() {
-        Task::Check => check::run(),
+        Task::Check { steps } => check::run(&steps)?,
         Task::Test { filter } => test::run(filter.as_deref())?,
         Task::Sim(options) => sim::run(&options)?,
         Task::Conformance(options) => conformance::run(&options)?,

@@ -22,6 +22,7 @@ import python_eos as eos  # noqa: E402
 BATCH = 5
 WORK_S = 0.005  # the length of a transaction, so that a kill finds one open more often than not
 SESSION_MS = 6000
+CALL_S = 10  # librdkafka can wait for a long time after its broker was gone; the next worker is quicker
 
 
 async def fill(client, args):
@@ -64,16 +65,16 @@ class ConfluentWorker:
         for partition, value in batch:
             self.producer.produce(self.args.target, value, partition=partition)
         at = [p for p in self.consumer.position(self.consumer.assignment()) if p.offset >= 0]
-        self.producer.send_offsets_to_transaction(at, self.consumer.consumer_group_metadata(), eos.PATIENCE_S)
+        self.producer.send_offsets_to_transaction(at, self.consumer.consumer_group_metadata(), CALL_S)
         time.sleep(WORK_S)
-        self.producer.commit_transaction(eos.PATIENCE_S)
+        self.producer.commit_transaction(CALL_S)
 
     async def at_end(self):
         assigned = self.consumer.assignment()
         if len(assigned) < eos.PARTITIONS:
             return False
-        committed = self.consumer.committed(assigned, eos.PATIENCE_S)
-        return all(p.offset >= self.consumer.get_watermark_offsets(p, eos.PATIENCE_S)[1] for p in committed)
+        committed = self.consumer.committed(assigned, CALL_S)
+        return all(p.offset >= self.consumer.get_watermark_offsets(p, CALL_S)[1] for p in committed)
 
     async def stop(self):
         self.consumer.close()

@@ -16,8 +16,6 @@ use super::outcome::{Outcome, Seen};
 use super::restart::{self, SharedBroker};
 use crate::broker::{Broker, Setup};
 
-/// The slowest scenarios wait 20 s on purpose; a restart may take a while on a busy machine.
-const SCENARIO_MAX: Duration = Duration::from_secs(60);
 /// A broker that dies closes its sockets a moment before its process is gone.
 const DYING_MAX: Duration = Duration::from_millis(300);
 
@@ -31,6 +29,8 @@ pub struct Place {
     pub scratch: PathBuf,
     /// How scenarios have the broker restarted.
     pub restart_command: restart::Command,
+    /// How long one scenario may take.
+    pub scenario_max: Duration,
     /// When what is left counts as not run.
     pub ends_at: Instant,
 }
@@ -144,7 +144,7 @@ impl Runner {
         lines: &Receiver<String>,
         log: &mut File,
     ) -> Result<Halt> {
-        let mut limit = Instant::now() + SCENARIO_MAX;
+        let mut limit = Instant::now() + self.place.scenario_max;
         while !left.is_empty() {
             let now = Instant::now();
             if now > self.place.ends_at {
@@ -167,7 +167,7 @@ impl Runner {
                 writeln!(log, "{line}")?;
             }
             left.retain(|n| *n != name);
-            limit = Instant::now() + SCENARIO_MAX;
+            limit = Instant::now() + self.place.scenario_max;
             let died = self.broker_died(&name, outcome == Outcome::Failed);
             let outcome = if died { Outcome::KilledBroker } else { outcome };
             self.seen.outcomes.insert(name.clone(), outcome);
@@ -228,17 +228,4 @@ pub fn clear(scratch: &Path) -> Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    // Each kind of line is read; the lines of a difference are not results.
-    #[test]
-    fn result_lines() {
-        assert_eq!(result("PASS a-b (0.1 s)"), Some(("a-b".into(), Outcome::Passed)));
-        assert_eq!(result("FAIL a-b"), Some(("a-b".into(), Outcome::Failed)));
-        assert_eq!(result("FAIL a-b: no golden answers"), Some(("a-b".into(), Outcome::Failed)));
-        assert_eq!(result("SKIP a-b (needs x)"), Some(("a-b".into(), Outcome::Skipped("needs x".into()))));
-        assert_eq!(result("  --- wanted"), None);
-        assert_eq!(result("3 passed, 1 failed, 0 skipped"), None);
-    }
-}
+mod tests;
