@@ -36,6 +36,9 @@ pub struct Listener {
 struct Gate {
     busy: bool,
     waiting: VecDeque<Task>,
+    /// Batches of acks 0 that are not durable yet, and the requests that came after them.
+    unanswered: usize,
+    held: VecDeque<Task>,
 }
 
 impl Connection {
@@ -66,5 +69,31 @@ impl Connection {
             Some(next) => cx.push(next),
             None => gate.busy = false,
         }
+    }
+
+    /// A batch that nobody answers for is not durable yet.
+    pub(crate) fn hold(&self) {
+        self.gate.lock().expect("no holder of this lock panics").unanswered += 1;
+    }
+
+    /// It is now, or never will be: with the last one, what came after them goes on.
+    pub(crate) fn release(&self, cx: &mut Cx) {
+        let mut gate = self.gate.lock().expect("no holder of this lock panics");
+        gate.unanswered -= 1;
+        if gate.unanswered == 0 {
+            gate.held.drain(..).for_each(|task| cx.push(task));
+        }
+    }
+
+    /// Runs a request other than Produce: at once, unless batches of acks 0 are on their way to the disk.
+    pub(crate) fn enter_other(&self, broker: &Arc<Broker>, cx: &mut Cx, request: Task) {
+        {
+            let mut gate = self.gate.lock().expect("no holder of this lock panics");
+            if gate.unanswered > 0 {
+                gate.held.push_back(request);
+                return;
+            }
+        }
+        request(broker, cx);
     }
 }

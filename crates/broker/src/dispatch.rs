@@ -58,7 +58,12 @@ fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, fra
     match RequestBody::decode(api_key, version, &mut reader) {
         Ok(body) => {
             let exchange = Exchange::new(Arc::clone(connection), header, api_key, respond);
-            route(broker, cx, exchange, body);
+            if api_key == ApiKey::Produce {
+                return route(broker, cx, exchange, body);
+            }
+            let request =
+                Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| route(broker, cx, exchange, body));
+            connection.enter_other(broker, cx, request);
         }
         Err(error) => {
             tracing::warn!(peer = connection.client_host, api = api_key.name(), version, %error, "closing a connection: a request cannot be read");

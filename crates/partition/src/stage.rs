@@ -169,6 +169,10 @@ impl ProducerStates {
         {
             return Err(ProduceRefusal::InvalidProducerEpoch { current, found: facts.producer_epoch });
         }
+        // Of a producer that is known a negative epoch is a low one; of any other it is no epoch at all.
+        if facts.producer_epoch.0 < 0 {
+            return Err(ProduceRefusal::NegativeEpoch);
+        }
         let opens_transaction = facts.is_transactional
             && !entry.is_some_and(|entry| entry.has_open_transaction_at(facts.producer_epoch));
         if opens_transaction && verification_enabled {
@@ -207,7 +211,6 @@ fn check_content(facts: &BatchFacts) -> Result<(), ProduceRefusal> {
     }
     match facts.has_producer_id() {
         true if facts.base_sequence.0 < 0 => Err(ProduceRefusal::NegativeSequence),
-        true if facts.producer_epoch.0 < 0 => Err(ProduceRefusal::NegativeEpoch),
         false if facts.is_transactional => Err(ProduceRefusal::TransactionalWithoutProducerId),
         true | false => Ok(()),
     }

@@ -134,7 +134,8 @@ impl ValidatedBatch {
 /// Differs from Kafka:
 /// - null records are refused; Kafka never answers them.
 /// - offset deltas must be 0, 1, 2 … in plain batches too, where Kafka does not look.
-/// - a transactional batch must name a producer, and a producer id comes with an epoch.
+/// - a transactional batch must name a producer. (That a producer id comes with an epoch is for producer state to say: a
+///   producer that is known is told that its epoch is too low.)
 /// - unknown codecs, payloads that do not decompress and numbers without end are refused with a code that says so,
 ///   where Kafka answers UNKNOWN_SERVER_ERROR.
 /// - a payload may inflate only so far (see [`DecompressionLimit::PRODUCED`]); Kafka has no such limit.
@@ -220,9 +221,6 @@ fn check_header(header: &BatchHeader, origin: AppendOrigin) -> Result<(), Append
             Err(AppendRefusal::BaseOffset(header.base_offset))
         }
         AppendOrigin::Client { .. } if header.is_control() => Err(AppendRefusal::ControlBatch),
-        AppendOrigin::Client { .. } if header.has_producer_id() && header.producer_epoch.0 < 0 => {
-            Err(AppendRefusal::NoProducerEpoch(header.producer_epoch))
-        }
         AppendOrigin::Client { .. } if header.has_producer_id() && header.base_sequence.0 < 0 => {
             Err(AppendRefusal::NoSequence(header.base_sequence))
         }

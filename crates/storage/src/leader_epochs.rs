@@ -66,7 +66,7 @@ impl LeaderEpochs {
         log_end: Offset,
     ) -> Option<(LeaderEpoch, Offset)> {
         let latest = self.latest()?;
-        if epoch.0 < 0 || epoch > latest {
+        if epoch == LeaderEpoch::NONE || epoch > latest {
             return None;
         }
         if epoch == latest {

@@ -60,7 +60,7 @@ fn find(broker: &Arc<Broker>, exchange: &Exchange, key_type: i8, key: String) ->
             host: String::new(),
             port: -1,
             error_code: code.code(),
-            error_message: Some(String::new()),
+            error_message: Some(format!("no coordinator for this key: {code}")),
         },
     }
 }

@@ -195,7 +195,7 @@ fn content_comes_before_state() {
         (control, ProduceRefusal::ControlBatch),
         (data(1, 0, -1, 1), ProduceRefusal::NegativeSequence),
         (data(2, 0, -7, 1), ProduceRefusal::NegativeSequence),
-        (data(1, -1, 1, 1), ProduceRefusal::NegativeEpoch),
+        (data(2, -1, 1, 1), ProduceRefusal::NegativeEpoch),
         (txn(-1, -1, -1, 1), ProduceRefusal::TransactionalWithoutProducerId),
     ] {
         assert_eq!(replica.states.stage(AppendOrigin::Client, &facts, None, true), Err(refusal));

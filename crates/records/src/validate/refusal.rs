@@ -118,8 +118,6 @@ pub enum AppendRefusal {
     ControlBatch,
     /// A producer id without a sequence.
     NoSequence(Sequence),
-    /// A producer id without an epoch.
-    NoProducerEpoch(ProducerEpoch),
     /// A transactional batch without a producer id.
     NoProducerId,
     /// Codec 5, 6 or 7.
@@ -162,7 +160,6 @@ impl AppendRefusal {
             | Self::OffsetRange { .. }
             | Self::ControlBatch
             | Self::NoSequence(_)
-            | Self::NoProducerEpoch(_)
             | Self::NoProducerId
             | Self::OffsetDelta { .. } => ErrorCode::InvalidRecord,
             Self::Framing(_) | Self::Crc { .. } => ErrorCode::CorruptMessage,
@@ -194,11 +191,10 @@ impl AppendRefusal {
             | Self::LargerThanSegment { .. }
             | Self::BaseOffset(_)
             | Self::OffsetRange { .. }
+            | Self::NoSequence(_)
             | Self::Malformed(RecordError::TooFew { .. } | RecordError::TrailingBytes) => None,
             Self::Framing(_)
             | Self::ControlBatch
-            | Self::NoSequence(_)
-            | Self::NoProducerEpoch(_)
             | Self::NoProducerId
             | Self::UnknownCodec(_)
             | Self::ZstdTooEarly { .. }
@@ -254,9 +250,6 @@ impl fmt::Display for AppendRefusal {
             Self::ControlBatch => "clients may not write control records".to_string(),
             Self::NoSequence(sequence) => {
                 format!("the batch has a producer id, but base sequence {sequence}")
-            }
-            Self::NoProducerEpoch(epoch) => {
-                format!("the batch has a producer id, but producer epoch {epoch}")
             }
             Self::NoProducerId => "the batch is transactional, but has no producer id".to_string(),
             Self::UnknownCodec(attributes) => {

@@ -23,7 +23,8 @@ pub(crate) fn reply(broker: &Arc<Broker>, exchange: Exchange, plan: Plan, parts:
         let (key, row, told) = row(broker, version, part);
         if let Plan::Session { session, is_full, id } = &plan {
             response.session_id = *id;
-            let must = session.lock().expect("no holder of this lock panics").must_tell(&key, told);
+            let mut session = session.lock().expect("no holder of this lock panics");
+            let must = session.must_tell(&key, told, *is_full);
             if !(must || *is_full) {
                 continue;
             }

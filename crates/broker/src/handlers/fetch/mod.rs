@@ -26,7 +26,7 @@ use crate::waiting::Watcher;
 
 pub(crate) use read::check_epoch;
 pub(crate) use session::FetchSessions;
-use session::{FetchKey, FetchParams, Plan, SessionClaim};
+use session::{FetchKey, FetchParams, Plan, Session, SessionClaim};
 
 /// From this version on topics are named by id.
 const TOPIC_IDS_FROM: i16 = 13;
@@ -40,7 +40,6 @@ const READ_COMMITTED: i8 = 1;
 /// Who reads, and how much.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
-    version: i16,
     read_committed: bool,
     bytes_max: usize,
     bytes_min: usize,
@@ -77,10 +76,12 @@ pub(crate) fn fetch(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, reque
         Plan::Sessionless => wanted,
         Plan::Session { session, .. } => session.lock().expect("no holder of this lock panics").partitions(),
     };
-    let wanted: Vec<Wanted> =
+    let mut wanted: Vec<Wanted> =
         partitions.into_iter().map(|(key, params)| find(broker, by_id, replica_id, key, params)).collect();
+    if let (Plan::Session { session, .. }, true) = (&plan, by_id) {
+        name_topics(broker, session, &mut wanted);
+    }
     let reading = Reading {
-        version,
         read_committed: request.isolation_level == READ_COMMITTED,
         bytes_max: (request.max_bytes.max(0) as usize).min(broker.config().fetch_max_bytes.max(0) as usize),
         bytes_min: request.min_bytes.max(0) as usize,
@@ -144,6 +145,20 @@ fn find(broker: &Arc<Broker>, by_id: bool, replica_id: i32, key: FetchKey, param
         found => found,
     };
     Wanted { key, params, found }
+}
+
+/// Within a session a topic that has been deleted and made again under its name is told from one that is not known.
+fn name_topics(broker: &Arc<Broker>, session: &Arc<std::sync::Mutex<Session>>, wanted: &mut [Wanted]) {
+    let image = broker.image();
+    let mut session = session.lock().expect("no holder of this lock panics");
+    for one in wanted {
+        let id = one.key.topic_id;
+        let name = session.name_of(id, image.topic_name(id));
+        let again = name.is_some_and(|name| image.topic_by_name(&name).is_some_and(|topic| topic.id != id));
+        if again && one.found.is_err() {
+            one.found = Err(ErrorCode::InconsistentTopicId);
+        }
+    }
 }
 
 /// A Fetch that has not been answered yet.

@@ -55,6 +55,8 @@ pub(crate) struct Session {
     next_turn: u64,
     turns: BTreeMap<u64, FetchKey>,
     partitions: BTreeMap<FetchKey, Cached>,
+    /// Names of the topics that the client names by id, as they were when it first did.
+    names: BTreeMap<Uuid, TopicName>,
 }
 
 struct Cached {
@@ -153,6 +155,7 @@ impl FetchSessions {
             next_turn: 0,
             turns: BTreeMap::new(),
             partitions: BTreeMap::new(),
+            names: BTreeMap::new(),
         };
         session.update(wanted, &[]);
         let session = Arc::new(Mutex::new(session));
@@ -221,9 +224,17 @@ impl Session {
         keys.filter_map(|key| self.partitions.get(key).map(|cached| (key.clone(), cached.params))).collect()
     }
 
+    /// The name that the topic of `id` has, or had when the client first named it.
+    pub(crate) fn name_of(&mut self, id: Uuid, now: Option<TopicName>) -> Option<TopicName> {
+        if let Some(name) = now {
+            self.names.insert(id, name);
+        }
+        self.names.get(&id).cloned()
+    }
+
     /// Whether an incremental answer names the partition, which is then remembered as told: it has records, or
     /// something about it is new or wrong. One with records goes to the end of the line.
-    pub(crate) fn must_tell(&mut self, key: &FetchKey, told: Told) -> bool {
+    pub(crate) fn must_tell(&mut self, key: &FetchKey, told: Told, is_full: bool) -> bool {
         let Some(cached) = self.partitions.get_mut(key) else { return false };
         let changed = cached.high_watermark != told.high_watermark
             || cached.log_start_offset != told.log_start_offset
@@ -231,7 +242,8 @@ impl Session {
             || told.must_show;
         cached.high_watermark = if told.has_error { Offset::NONE } else { told.high_watermark };
         cached.log_start_offset = told.log_start_offset;
-        if told.has_records {
+        // The first answer of a session names everything, and nobody loses a turn by it.
+        if told.has_records && !is_full {
             let turn = cached.turn;
             self.turns.remove(&turn);
             let turn = self.take_turn(key);

@@ -15,6 +15,10 @@ use crate::gather::Gather;
 use crate::respond::Exchange;
 use crate::waiting::Waited;
 
+/// The request's timeout is about other replicas. Alone, only our own sync is waited for, and cutting that short would
+/// tell the producer nothing: it is given at least this long.
+const LOCAL_SYNC_MS_MAX: i64 = 30_000;
+
 /// A batch that is in the log, waiting for the high watermark to pass `end`.
 struct Pending {
     at: usize,
@@ -43,6 +47,9 @@ pub(crate) fn append(
         }
     }
     left.leave(cx);
+    if job.acks == 0 {
+        hold_until_durable(cx, &exchange, &pending);
+    }
     if job.acks == 0 || pending.is_empty() {
         for appended in pending {
             answers.put(appended.at, appended.answer);
@@ -85,6 +92,17 @@ fn append_one(
     Ok(Pending { at: part.at, end: last_offset.next(), partition: part.partition, answer })
 }
 
+/// Nobody answers acks 0; but what this connection asks next finds these records (as with Kafka, whose high watermark
+/// has moved by then).
+fn hold_until_durable(cx: &mut Cx, exchange: &Exchange, pending: &[Pending]) {
+    for appended in pending {
+        let connection = Arc::clone(&exchange.connection);
+        connection.hold();
+        let release = Box::new(move |_: &Arc<Broker>, cx: &mut Cx, _| connection.release(cx));
+        appended.partition.when_high_watermark(cx, appended.end, release);
+    }
+}
+
 fn wait(
     broker: &Arc<Broker>,
     cx: &mut Cx,
@@ -116,5 +134,6 @@ fn wait(
             }),
         );
     }
-    gather.fill_after(broker, cx, job.timeout_ms, |_| PartitionAnswer::refused(ErrorCode::RequestTimedOut));
+    let wait_ms = job.timeout_ms.max(LOCAL_SYNC_MS_MAX);
+    gather.fill_after(broker, cx, wait_ms, |_| PartitionAnswer::refused(ErrorCode::RequestTimedOut));
 }

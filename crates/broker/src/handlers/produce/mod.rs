@@ -113,10 +113,12 @@ fn check_request(request: &ProduceRequest) -> Result<(), ErrorCode> {
     }
     let batches = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
     let producers: BTreeSet<_> = batches
+        .clone()
         .filter_map(|data| transactional_producer(data.records.as_ref()))
         .map(|(id, epoch, _)| (id, epoch))
         .collect();
-    if !producers.is_empty() && request.transactional_id.is_none() {
+    let mut headers = batches.filter_map(|data| BatchHeader::parse(data.records.as_ref()?).ok());
+    if headers.any(|header| header.is_transactional()) && request.transactional_id.is_none() {
         return Err(ErrorCode::TransactionalIdAuthorizationFailed);
     }
     if producers.len() > 1 {
@@ -128,7 +130,12 @@ fn check_request(request: &ProduceRequest) -> Result<(), ErrorCode> {
 /// The producer of the first batch, if that is transactional and names one.
 fn transactional_producer(records: Option<&Bytes>) -> Option<(ProducerId, ProducerEpoch, Sequence)> {
     let header = BatchHeader::parse(records?).ok()?;
-    (header.is_transactional()).then_some((header.producer_id, header.producer_epoch, header.base_sequence))
+    // A transactional batch without a producer is refused for its content.
+    (header.is_transactional() && header.has_producer_id()).then_some((
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+    ))
 }
 
 fn resolve(

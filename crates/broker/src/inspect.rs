@@ -1,0 +1,135 @@
+//! Looking into a running broker from outside: what the simulator compares and asserts.
+
+use fencepost_group::GroupShard;
+use fencepost_metadata::Controller;
+use fencepost_partition::{BatchContent, BatchFacts, Marker, ProducerStates};
+use fencepost_records::{Batch, EndTxnMarker};
+use fencepost_transaction::TransactionShard;
+use fencepost_types::{ErrorCode, Offset, TopicPartition};
+
+use crate::Broker;
+use crate::partition::Partition;
+use crate::runtime::{HostedShard, ShardCell};
+
+/// Where a partition stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// Which one.
+    pub partition: TopicPartition,
+    /// The first offset that may be read.
+    pub log_start_offset: Offset,
+    /// Records below it are decided and acknowledged.
+    pub last_stable_offset: Offset,
+    /// Records below it are acknowledged.
+    pub high_watermark: Offset,
+    /// The offset after the last record.
+    pub log_end_offset: Offset,
+    /// Open transactions.
+    pub open_transactions: usize,
+}
+
+impl Broker {
+    /// Where every partition stands, in order of their names; the metadata log is left out.
+    pub fn standings(&self) -> Vec<Standing> {
+        self.partitions.all().iter().filter_map(|partition| standing(partition).ok()).collect()
+    }
+
+    /// Panics unless the live state of every partition, every coordinator and the metadata is what a replay of its log
+    /// gives. Reads every log from its start: for tests and simulation. Nothing else may call into the broker
+    /// meanwhile.
+    pub fn verify_replay(&self) {
+        for partition in self.partitions.all() {
+            verify_producers(&partition);
+        }
+        for cell in self.transactions.all() {
+            verify_shard(&cell, TransactionShard::new(cell.read(|shard| shard.config().clone())), |shard| {
+                shard.transactions().map(|(id, txn)| (id.clone(), txn.clone())).collect::<Vec<_>>()
+            });
+        }
+        let group_config = self.group_config(&self.image(), &self.config());
+        for cell in self.groups.all() {
+            let fresh = GroupShard::new(group_config.clone().into());
+            verify_shard(&cell, fresh, |shard| shard.durable().clone());
+        }
+        let fresh = Controller::new(self.node_id, self.settings.statics.clone().into());
+        verify_shard(&self.controller, fresh, |controller| controller.image().clone());
+    }
+}
+
+fn standing(partition: &Partition) -> Result<Standing, ErrorCode> {
+    partition.with(|state| Standing {
+        partition: partition.name.clone(),
+        log_start_offset: state.log.log_start_offset(),
+        last_stable_offset: state.log.last_stable_offset(),
+        high_watermark: state.log.high_watermark(),
+        log_end_offset: state.log.log_end_offset(),
+        open_transactions: state.log.producer_states().open_transaction_count(),
+    })
+}
+
+/// P8: what the live table says of the log is what the log says, and so is the last stable offset.
+fn verify_producers(partition: &Partition) {
+    let mut replayed = ProducerStates::new(Offset(0));
+    let read = partition.for_each_batch(|batch| {
+        replayed.replay(None, &facts(batch)?);
+        Ok(())
+    });
+    let compared = read.and_then(|()| {
+        partition.with(|state| {
+            let (log, name) = (&state.log, &partition.name);
+            let live = log.producer_states();
+            live.check();
+            replayed.on_high_watermark(log.high_watermark());
+            assert_eq!(live.restorable(), replayed.restorable(), "live and replayed producers of {name}");
+            let start = log.log_start_offset();
+            let replayed_stable = replayed.last_stable_offset(log.high_watermark(), start);
+            assert_eq!(log.last_stable_offset(), replayed_stable, "the last stable offset of {name}");
+            assert!(start <= replayed_stable && replayed_stable <= log.high_watermark(), "{name}");
+            assert!(log.high_watermark() <= log.log_end_offset(), "{name}");
+        })
+    });
+    if let Err(code) = compared {
+        assert_ne!(code, ErrorCode::CorruptMessage, "the log of {} cannot be read", partition.name);
+    }
+}
+
+/// C2: what is kept of the log is what a load of the log gives.
+fn verify_shard<S: HostedShard, T: PartialEq + std::fmt::Debug>(
+    cell: &ShardCell<S>,
+    fresh: S,
+    durable: impl Fn(&S) -> T,
+) {
+    let name = &cell.partition().name;
+    match ShardCell::load(cell.partition().clone(), fresh) {
+        Ok(loaded) => {
+            let live = cell.read(|shard| {
+                shard.check();
+                durable(shard)
+            });
+            assert_eq!(live, loaded.read(durable), "the live and the replayed state of {name}");
+        }
+        Err(code) => assert_ne!(code, ErrorCode::CorruptMessage, "the log of {name} cannot be read"),
+    }
+}
+
+fn facts(batch: &Batch) -> Result<BatchFacts, ErrorCode> {
+    let header = batch.header();
+    let marker = EndTxnMarker::from_batch(batch).map_err(|_| ErrorCode::CorruptMessage)?;
+    let content = match marker {
+        Some(EndTxnMarker { result, coordinator_epoch }) => {
+            BatchContent::Marker(Marker { result, coordinator_epoch })
+        }
+        None if header.is_control() => BatchContent::OtherControl,
+        None => BatchContent::Data,
+    };
+    Ok(BatchFacts {
+        base_offset: header.base_offset,
+        last_offset_delta: header.last_offset_delta,
+        producer_id: header.producer_id,
+        producer_epoch: header.producer_epoch,
+        base_sequence: header.base_sequence,
+        max_timestamp: header.max_timestamp,
+        is_transactional: header.is_transactional(),
+        content,
+    })
+}
