@@ -3,6 +3,9 @@
 use fencepost_types::limits::TOPIC_NAME_CHARS_MAX;
 use fencepost_types::{Offset, TopicPartition};
 
+/// No offset in a log is larger. A file or a batch that claims a larger one is none of ours: sums with offsets stay far
+/// from overflowing.
+pub(crate) const OFFSET_MAX: i64 = i64::MAX / 2;
 /// The longest file name, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -63,7 +66,8 @@ impl OffsetFile {
         if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
             return None;
         }
-        Some(Self { offset: Offset(digits.parse().ok()?), kind, stage })
+        let offset = digits.parse().ok().filter(|offset| *offset <= OFFSET_MAX)?;
+        Some(Self { offset: Offset(offset), kind, stage })
     }
 }
 
@@ -149,6 +153,7 @@ mod tests {
             "42.log",
             "0000000000000000004x.log",
             "99999999999999999999.log",
+            "09223372036854775807.log",
             "00000000000000000000.log.tmp",
             "日本語日本語日本",
             "",

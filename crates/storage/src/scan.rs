@@ -5,6 +5,7 @@ use fencepost_partition::{BatchContent, BatchFacts, Marker};
 use fencepost_records::{Batch, BatchHeader, EndTxnMarker, HEADER_BYTES, MAGIC};
 
 use crate::disk::{DiskFile, DiskResult};
+use crate::file_name::OFFSET_MAX;
 
 /// Bytes read at a time on a long walk.
 const WALK_BUFFER_BYTES: usize = 64 * 1024;
@@ -72,7 +73,7 @@ impl<'a> Scan<'a> {
         }
         let Ok(header) = BatchHeader::parse(&bytes) else { return Ok(None) };
         let batch = PlacedBatch { position: self.position, header, magic };
-        let is_possible = header.base_offset.0 >= 0 && header.last_offset_delta >= 0;
+        let is_possible = (0..=OFFSET_MAX).contains(&header.base_offset.0) && header.last_offset_delta >= 0;
         if batch.end() > self.end || !is_possible {
             return Ok(None);
         }

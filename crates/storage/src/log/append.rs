@@ -10,7 +10,7 @@ use super::sync::SyncStep;
 use super::{Log, segment_files};
 use crate::disk::{DiskResult, remove_if_there};
 use crate::error::{AppendError, StorageError};
-use crate::file_name::{FileKind, offset_file};
+use crate::file_name::{FileKind, OFFSET_MAX, offset_file};
 use crate::scan::{PlacedBatch, facts};
 use crate::segment::Segment;
 
@@ -153,7 +153,7 @@ impl Log {
         if bytes > self.config.segment_bytes_max() {
             return Err(AppendError::LargerThanSegment { bytes, segment_bytes: self.config.segment_bytes });
         }
-        if header.base_offset.0.checked_add(i64::from(header.last_offset_delta) + 1).is_none() {
+        if header.last_offset().0 > OFFSET_MAX {
             return Err(AppendError::OffsetsExhausted);
         }
         self.make_room(now.wall, &header)?;

@@ -15,6 +15,7 @@ use super::{EPOCH_FILE, Log, METADATA_FILE, segment_files};
 use crate::config::LogConfig;
 use crate::disk::{Disk, DiskErrorKind, DiskFile, DiskResult, read_whole, remove_if_there};
 use crate::error::StorageError;
+use crate::file_name::OFFSET_MAX;
 use crate::leader_epochs::LeaderEpochs;
 use crate::scan::{PlacedBatch, Scan};
 use crate::segment::{IndexFaults, Segment};
@@ -47,6 +48,8 @@ impl Log {
         recovery: Recovery,
         now: Now,
     ) -> Result<Self, StorageError> {
+        let log_start_offset = Offset(recovery.log_start_offset.0.clamp(0, OFFSET_MAX));
+        let recovery = Recovery { log_start_offset, ..recovery };
         let mut log = Self::absent(disk, partition, topic_id, config, Offset(0));
         match log.disk.list(&log.directory) {
             Err(error) if error.kind == DiskErrorKind::NotFound => return Ok(log),
@@ -107,7 +110,7 @@ impl Log {
             faults.push(found);
         }
         if self.segments.is_empty() {
-            let segment = self.create_segment(recovery.log_start_offset.max(Offset(0)), now)?;
+            let segment = self.create_segment(recovery.log_start_offset, now)?;
             self.segments.push(segment);
             faults.push(IndexFaults::default());
         }
