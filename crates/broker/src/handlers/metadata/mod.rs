@@ -104,11 +104,8 @@ fn wanted(version: i16, topics: Option<Vec<metadata_request::Topics>>) -> Wanted
     }
     let mut seen = BTreeSet::new();
     let named = topics.into_iter().map(|topic| match (topic.name, topic.topic_id) {
-        (name, id) if !id.is_zero() && version >= TOPIC_IDS_FROM => {
-            // An id goes before a name.
-            let _ = name;
-            Named::Id(id)
-        }
+        // An id goes before a name.
+        (_, id) if !id.is_zero() && version >= TOPIC_IDS_FROM => Named::Id(id),
         (Some(name), id) if id.is_zero() => Named::Name(name),
         (name, id) => Named::Wrongly(name, id),
     });
