@@ -28,7 +28,10 @@
 //! - L5: a read answers whole batches, in order, all of them below its bound, and skips nothing: an index entry is
 //!   believed only after the batch that it points at confirmed it.
 //! - L6: no content of a file makes this crate panic or allocate more than a named limit or the file's own size.
-//! - L7: producer state outlives the data it came from; only expiry and full truncation take it away.
+//! - L7: a crash leaves a prefix of what was appended, all of it that was acknowledged. (Where a cleaner leaves gaps between
+//!   segments, one that a crash made cannot be told from its own, and what follows it is kept; none of that was
+//!   acknowledged.)
+//! - L8: producer state outlives the data it came from; only expiry and full truncation take it away.
 
 mod config;
 mod disk;

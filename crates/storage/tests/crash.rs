@@ -360,7 +360,7 @@ impl Life {
         self.check_times();
     }
 
-    /// Invariant 1 of producer-state §16, L1, L7: state is the fold of the whole history.
+    /// Invariant 1 of producer-state §16, L1, L8: state is the fold of the whole history.
     fn check_state(&self) {
         let (whole, aborted) = fold(&self.appended);
         let described: Vec<_> = self.log.producer_states().describe_producers().collect();

@@ -81,7 +81,7 @@ impl Log {
     }
 
     /// Takes the first segment out: its files get the suffix `.deleted`, the snapshot of the same offset with them. What
-    /// is known of producers stays (storage-formats trap 21, L7).
+    /// is known of producers stays (storage-formats trap 21, L8).
     fn retire_first_segment(&mut self, retired: &mut Retired) -> DiskResult<()> {
         let segment = self.segments.remove(0);
         self.retire_files(&segment, retired)?;
