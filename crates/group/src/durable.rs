@@ -48,29 +48,23 @@ impl Durable {
                 }
             }
             GroupRecord::ConsumerGroupPartitionMetadata { .. } => {}
-            GroupRecord::ConsumerGroupMetadata { group, value: Some(value) } => {
-                self.consumer_group(group).replay_epoch(*value);
+            GroupRecord::ConsumerGroupMetadata { group, value: Some(_) }
+            | GroupRecord::ConsumerGroupMember { group, value: Some(_), .. }
+            | GroupRecord::TargetAssignmentMetadata { group, value: Some(_) }
+            | GroupRecord::TargetAssignmentMember { group, value: Some(_), .. }
+            | GroupRecord::CurrentAssignment { group, value: Some(_), .. }
+            | GroupRecord::RegularExpression { group, value: Some(_), .. } => {
+                self.consumer_group(group).apply(record);
             }
-            GroupRecord::ConsumerGroupMember { group, member, value } => match value {
-                Some(value) => self.consumer_group(group).replay_member(member, value),
-                None => self.known_consumer_group(group, |group| group.forget_member(member)),
-            },
-            GroupRecord::TargetAssignmentMetadata { group, value } => match value {
-                Some(value) => self.consumer_group(group).replay_target_epoch(*value),
-                None => self.known_consumer_group(group, ConsumerGroup::forget_target_epoch),
-            },
-            GroupRecord::TargetAssignmentMember { group, member, value } => match value {
-                Some(value) => self.consumer_group(group).replay_target(member, value),
-                None => self.known_consumer_group(group, |group| group.forget_target(member)),
-            },
-            GroupRecord::CurrentAssignment { group, member, value } => match value {
-                Some(value) => self.consumer_group(group).replay_current(member, value),
-                None => self.known_consumer_group(group, |group| group.forget_current(member)),
-            },
-            GroupRecord::RegularExpression { group, regex, value } => match value {
-                Some(value) => self.consumer_group(group).replay_regex(regex, value),
-                None => self.known_consumer_group(group, |group| group.forget_regex(regex)),
-            },
+            GroupRecord::ConsumerGroupMember { group, value: None, .. }
+            | GroupRecord::TargetAssignmentMetadata { group, value: None }
+            | GroupRecord::TargetAssignmentMember { group, value: None, .. }
+            | GroupRecord::CurrentAssignment { group, value: None, .. }
+            | GroupRecord::RegularExpression { group, value: None, .. } => {
+                if let Some(Group::Consumer(group)) = self.groups.get_mut(group) {
+                    group.apply(record);
+                }
+            }
         }
     }
 
@@ -111,13 +105,6 @@ impl Durable {
         match slot {
             Group::Consumer(group) => group,
             Group::Classic(_) => panic!("{group} has just been made a consumer group"),
-        }
-    }
-
-    /// Changes the consumer group of that name, if there is one.
-    fn known_consumer_group(&mut self, group: &GroupId, change: impl FnOnce(&mut ConsumerGroup)) {
-        if let Some(Group::Consumer(group)) = self.groups.get_mut(group) {
-            change(group);
         }
     }
 

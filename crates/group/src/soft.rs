@@ -2,13 +2,15 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
 
 use fencepost_types::{Deadline, Nanos, Now};
 
 use crate::classic::group::ClassicGroup;
+use crate::consumer::group::ConsumerGroup;
 use crate::durable::{Durable, Group};
 use crate::timers::{Timer, TimerKind, Timers};
-use crate::{GroupConfig, GroupId};
+use crate::{GroupConfig, GroupId, MemberState, Topics};
 
 /// The volatile half of a group shard.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,6 +19,10 @@ pub struct Volatile {
     pub is_loaded: bool,
     /// The classic groups with members, or with ids that were handed out. Every other one is as the log says.
     pub classic: BTreeMap<GroupId, ClassicGroup>,
+    /// The topics as they were last seen.
+    pub topics: Option<Arc<Topics>>,
+    /// The version of the topics with which each consumer group was last looked at.
+    pub seen: BTreeMap<GroupId, i64>,
     /// What is waited for.
     pub timers: Timers,
     /// When offsets are looked at for their age, and where to go on.
@@ -39,8 +45,10 @@ pub enum Soft {
     Loaded,
     /// A classic group has become this.
     PutClassic(Box<ClassicGroup>),
-    /// A group is no classic group any more, or none at all.
-    DropClassic(GroupId),
+    /// A group has changed its type, or is gone: nothing volatile is left of it.
+    Forget(GroupId),
+    /// A consumer group has been looked at with these topics.
+    Topics(GroupId, Arc<Topics>),
     /// A timer is due at that time.
     Arm(Timer, Nanos),
     /// A timer is not waited for any more.
@@ -60,9 +68,14 @@ impl Volatile {
             Soft::PutClassic(group) => {
                 self.classic.insert(group.id.clone(), *group);
             }
-            Soft::DropClassic(group) => {
+            Soft::Forget(group) => {
                 self.classic.remove(&group);
+                self.seen.remove(&group);
                 self.timers.disarm_group(&group);
+            }
+            Soft::Topics(group, topics) => {
+                self.seen.insert(group, topics.version());
+                self.topics = Some(topics);
             }
             Soft::Arm(timer, at) => self.timers.arm(timer, at),
             Soft::Disarm(timer) => self.timers.disarm(&timer),
@@ -93,9 +106,35 @@ impl Volatile {
                     self.classic.insert(id.clone(), group);
                 }
                 Group::Classic(_) => {}
-                Group::Consumer(_) => {}
+                Group::Consumer(group) => self.start_consumer_sessions(now, id, group, config),
             }
         }
+    }
+
+    fn start_consumer_sessions(
+        &mut self,
+        now: Now,
+        id: &GroupId,
+        group: &ConsumerGroup,
+        config: &GroupConfig,
+    ) {
+        for (member_id, member) in &group.members {
+            let session_timeout_ms = match &member.metadata.classic {
+                Some(classic) => classic.session_timeout_ms,
+                None => config.consumer_group(id).session_timeout_ms,
+            };
+            let due = now.mono.plus_ms(i64::from(session_timeout_ms));
+            self.timers.arm(TimerKind::Session(member_id.clone()).of(id), due);
+            if member.current.state == MemberState::UnrevokedPartitions && !member.is_classic() {
+                let due = now.mono.plus_ms(i64::from(member.metadata.rebalance_timeout_ms));
+                self.timers.arm(TimerKind::Revocation(member_id.clone()).of(id), due);
+            }
+        }
+    }
+
+    /// Whether a consumer group has been looked at with these topics, or newer ones.
+    pub fn has_seen(&self, group: &GroupId, topics: &Topics) -> bool {
+        self.seen.get(group).is_some_and(|seen| *seen >= topics.version())
     }
 
     /// Panics if an invariant is broken.
@@ -108,6 +147,25 @@ impl Volatile {
                 Some(Group::Classic(metadata)) => self.check_classic(group, metadata),
                 other => panic!("{id} lives as a classic group, and the log has {other:?}"),
             }
+        }
+        for (id, group) in durable.groups.iter().filter(|_| self.is_loaded) {
+            if let Group::Consumer(group) = group {
+                self.check_consumer(id, group);
+            }
+        }
+    }
+
+    /// While it is loaded, every member of a consumer group has an end of its session.
+    fn check_consumer(&self, id: &GroupId, group: &ConsumerGroup) {
+        for (member_id, member) in &group.members {
+            let is_armed = |kind: TimerKind| self.timers.due_at(&kind.of(id)).is_some();
+            assert!(is_armed(TimerKind::Session(member_id.clone())), "the session of {member_id} has no end");
+            let must_revoke =
+                member.current.state == MemberState::UnrevokedPartitions && !member.is_classic();
+            assert!(
+                !must_revoke || is_armed(TimerKind::Revocation(member_id.clone())),
+                "{member_id} of {id}"
+            );
         }
     }
 

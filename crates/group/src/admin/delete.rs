@@ -44,7 +44,7 @@ impl GroupShard {
         }
         decision.records.extend(self.all_tombstones(id));
         decision.records.append(&mut group_tombstones);
-        decision.soft.push(Soft::DropClassic(id.clone()));
+        decision.soft.push(Soft::Forget(id.clone()));
         Ok(())
     }
 }

@@ -15,7 +15,7 @@ use crate::timers::TimerKind;
 use crate::{GroupRefusal, InstanceId, JoinGroup, JoinReply, MemberId, Reply};
 
 /// From this version on a new dynamic member is given an id and must come back with it (KIP-394).
-const MEMBER_ID_REQUIRED_FROM: i16 = 4;
+pub const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 /// From this version on a static leader that comes back may be told to skip the assignment (KIP-814).
 const SKIP_ASSIGNMENT_FROM: i16 = 9;
 /// The most bytes of a client id or instance id that go into a member id, so that member ids fit a wire string.
@@ -135,7 +135,7 @@ impl Draft<'_> {
     }
 
     /// Notes what a member brings and that it waits. An earlier JoinGroup of the same member waits in vain.
-    fn wait_for_join(&mut self, token: Token, request: &JoinGroup, member_id: &MemberId) {
+    pub fn wait_for_join(&mut self, token: Token, request: &JoinGroup, member_id: &MemberId) {
         self.answer_join(member_id, JoinReply::error(ErrorCode::RebalanceInProgress, member_id.clone()));
         let member = self.group.members.get_mut(member_id).expect("the caller has found the member");
         member.protocols = request.protocols.clone();

@@ -3,11 +3,11 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 
-use fencepost_types::{Millis, PartitionIndex, TopicName, Uuid};
+use fencepost_types::{Millis, Now, PartitionIndex, TopicName, Uuid};
 
 use crate::{
-    Assignment, ConsumerGroupEpoch, ConsumerMemberMetadata, CurrentAssignment, EpochAssignment, GroupId,
-    InstanceId, MemberId, MemberState, ResolvedRegex, TargetAssignmentEpoch,
+    Assignment, ConsumerGroupConfig, ConsumerGroupEpoch, ConsumerMemberMetadata, CurrentAssignment,
+    EpochAssignment, GroupId, InstanceId, MemberId, MemberState, ResolvedRegex, TargetAssignmentEpoch,
 };
 
 /// The epoch of a group that has just been made; its first change makes it one more.
@@ -215,6 +215,14 @@ impl ConsumerGroup {
         }
     }
 
+    /// Whether there shall be a new target assignment: the group has moved on, and the last one was made long enough
+    /// ago. A clock that went back does not hold it up.
+    pub fn is_assignment_due(&self, now: Now, config: &ConsumerGroupConfig) -> bool {
+        let since_last_ms = now.wall.since(self.target_timestamp);
+        self.epoch > self.target_epoch
+            && !(0..i64::from(config.assignment_interval_ms)).contains(&since_last_ms)
+    }
+
     /// Every topic that a member is subscribed to, by name or by expression.
     pub fn subscribed_topics(&self) -> BTreeSet<TopicName> {
         self.members.values().flat_map(|member| self.topics_of(&member.metadata)).cloned().collect()
@@ -230,11 +238,6 @@ impl ConsumerGroup {
             .subscribed_topic_names
             .iter()
             .chain(by_regex.into_iter().flat_map(|resolved| &resolved.topics))
-    }
-
-    /// Whether a member is subscribed to `topic`.
-    pub fn is_subscribed(&self, topic: &str) -> bool {
-        self.members.values().any(|member| self.topics_of(&member.metadata).any(|name| **name == *topic))
     }
 
     fn forget_instance(&mut self, instance_id: Option<&InstanceId>, member_id: &MemberId) {
@@ -256,6 +259,10 @@ impl ConsumerGroup {
 
     /// Panics if an invariant is broken.
     pub fn check(&self, id: &GroupId) {
+        let held = self.members.values().map(|member| &member.current);
+        let held = held
+            .flat_map(|current| partitions(&current.assigned).chain(partitions(&current.pending_revocation)));
+        assert_eq!(held.count(), self.owners.len(), "a partition of {id} is held twice");
         for (instance_id, member_id) in &self.static_members {
             let member =
                 self.members.get(member_id).unwrap_or_else(|| panic!("{instance_id} of {id} is nobody's"));

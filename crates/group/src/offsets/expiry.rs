@@ -107,11 +107,12 @@ impl GroupShard {
             Found::Nothing => {}
             Found::Classic(group) if group.is_idle() => {
                 decision.records.push(GroupRecord::GroupMetadata { group: id.clone(), value: None });
-                decision.soft.push(Soft::DropClassic(id.clone()));
+                decision.soft.push(Soft::Forget(id.clone()));
             }
             Found::Classic(_) => {}
             Found::Consumer(group) if group.members.is_empty() => {
                 decision.records.extend(group.tombstones(id));
+                decision.soft.push(Soft::Forget(id.clone()));
             }
             Found::Consumer(_) => {}
         }

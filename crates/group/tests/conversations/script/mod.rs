@@ -130,6 +130,8 @@ impl Stage {
         config.offsets_retention_ms = line.number("retention", config.offsets_retention_ms);
         let interval = config.consumer.assignment_interval_ms;
         config.consumer.assignment_interval_ms = line.number("assignment-interval", interval);
+        let session = config.consumer.session_timeout_ms;
+        config.consumer.session_timeout_ms = line.number("consumer-session", session);
         if line.options.contains_key("range-first") {
             config.consumer_assignors = vec![Assignor::Range, Assignor::Uniform];
         }
