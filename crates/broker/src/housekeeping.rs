@@ -9,6 +9,7 @@ use fencepost_types::Now;
 use crate::Broker;
 use crate::boot::StartError;
 use crate::cx::Cx;
+use crate::sync::Durability;
 
 type Chore = fn(&Arc<Broker>, &mut Cx);
 
@@ -85,6 +86,9 @@ fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {
     for partition in broker.partitions.all() {
         // A partition that is gone needs no checkpoint.
         let _ = partition.with(|state| offsets.add(&state.log));
+        if broker.durability() == Durability::PageCache {
+            partition.queue_sync(broker);
+        }
     }
     let _ = broker.controller().partition().with(|state| offsets.add(&state.log));
     let written: Result<(), StorageError> = broker.log_dir.write_checkpoints(&offsets);

@@ -215,23 +215,36 @@ impl Partition {
                 let end = state.log.log_end_offset();
                 state.advance(end, cx);
             }
-            Durability::Fsync => match state.syncing {
-                Syncing::Clean => {
-                    state.syncing = Syncing::Queued;
-                    broker.queue_sync(Arc::clone(self));
-                }
-                Syncing::Running => state.syncing = Syncing::RunningAndDirty,
-                Syncing::Queued | Syncing::RunningAndDirty => {}
-            },
+            Durability::Fsync => self.queue(state, broker),
         }
     }
 
-    /// Syncs what is dirty, without holding the lock meanwhile. `None`: there was nothing, or the partition is gone.
-    pub(crate) fn sync(&self) -> Result<Option<FlushTicket>, StorageError> {
+    /// Queues the partition to be synced, whether or not anybody waits for that.
+    pub(crate) fn queue_sync(self: &Arc<Self>, broker: &Arc<Broker>) {
+        let mut state = self.lock();
+        if state.gone.is_none() {
+            self.queue(&mut state, broker);
+        }
+    }
+
+    fn queue(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>) {
+        match state.syncing {
+            Syncing::Clean => {
+                state.syncing = Syncing::Queued;
+                broker.queue_sync(Arc::clone(self));
+            }
+            Syncing::Running => state.syncing = Syncing::RunningAndDirty,
+            Syncing::Queued | Syncing::RunningAndDirty => {}
+        }
+    }
+
+    /// Syncs what is dirty within `scope`, without holding the lock meanwhile. `None`: there was nothing, or the partition is
+    /// gone.
+    pub(crate) fn sync(&self, scope: FlushScope) -> Result<Option<FlushTicket>, StorageError> {
         let ticket = {
             let mut state = self.lock();
             state.syncing = Syncing::Running;
-            if state.gone.is_some() { None } else { state.log.dirty(FlushScope::All) }
+            if state.gone.is_some() { None } else { state.log.dirty(scope) }
         };
         if let Some(ticket) = &ticket {
             ticket.run()?;

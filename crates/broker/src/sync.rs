@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use fencepost_storage::FlushScope;
 use fencepost_types::{ErrorCode, Now};
 
 use crate::Broker;
@@ -56,7 +57,12 @@ impl Broker {
     /// there was one.
     pub fn sync_next(self: &Arc<Self>, clock: impl FnOnce() -> Now) -> bool {
         let Some(partition) = self.sync_queue.pop() else { return false };
-        let synced = partition.sync();
+        // In the page cache only what is rolled is synced, so that recovery has less to do.
+        let scope = match self.durability() {
+            Durability::Fsync => FlushScope::All,
+            Durability::PageCache => FlushScope::RolledSegments,
+        };
+        let synced = partition.sync(scope);
         self.enter(clock(), |broker, cx| match synced {
             Ok(ticket) => partition.after_sync(broker, cx, ticket.as_ref()),
             Err(error) => broker.log_dir_failed(cx, &error),

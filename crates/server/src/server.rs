@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fencepost_broker::{Broker, BrokerSettings, ConnectionId, Listener, StartError};
 use fencepost_storage::{Disk, MemoryDisk};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -16,6 +16,8 @@ use crate::connection::{Service, serve};
 use crate::disk::RealDisk;
 use crate::edge::{RealEdge, Threads};
 
+/// Connections that may wait to be accepted.
+const BACKLOG: u32 = 1_024;
 /// Connections that may be open at once; the next one is closed at once.
 const CONNECTIONS_MAX: usize = 10_000;
 /// How long a clean stop waits for connections to finish what they have begun.
@@ -96,7 +98,7 @@ impl Server {
     pub async fn start(settings: ServerSettings) -> Result<Self, ServerError> {
         let clock = Clock::start();
         let listen_error = |source| ServerError::Listen { address: settings.listen.clone(), source };
-        let socket = TcpListener::bind(&settings.listen).await.map_err(listen_error)?;
+        let socket = bind(&settings.listen).await.map_err(listen_error)?;
         let address = socket.local_addr()?;
         let listener = advertised(&settings, address);
         let disk = open_disk(&settings.storage)?;
@@ -117,6 +119,8 @@ impl Server {
             request_bytes_max: broker.request_bytes_max(),
             idle: Duration::from_millis(broker.connection_idle_ms_max() as u64),
         };
+        // Only now can anybody connect (E2).
+        let socket = socket.listen(BACKLOG).map_err(listen_error)?;
         let accepting = tokio::spawn(accept(service, socket, stop));
         Ok(Self { broker, edge, threads, clock, address, stopping, accepting })
     }
@@ -139,6 +143,22 @@ impl Server {
         self.threads.stop();
         self.broker.stop(&|| self.clock.now()).map_err(|error| ServerError::Failed(error.to_string()))
     }
+}
+
+/// Takes the address without listening on it yet: the port is known before the first record is written, and nobody can
+/// connect before the last one is read.
+async fn bind(listen: &str) -> std::io::Result<TcpSocket> {
+    let mut refused = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
+    for address in tokio::net::lookup_host(listen).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // A restarted broker must not wait for connections of its last life.
+        socket.set_reuseaddr(true)?;
+        match socket.bind(address) {
+            Ok(()) => return Ok(socket),
+            Err(error) => refused = error,
+        }
+    }
+    Err(refused)
 }
 
 fn open_disk(storage: &Storage) -> Result<Arc<dyn Disk>, ServerError> {

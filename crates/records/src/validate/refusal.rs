@@ -5,7 +5,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use fencepost_types::{ErrorCode, Millis, Offset, ProducerEpoch, Sequence};
+use fencepost_types::{ErrorCode, Millis, Offset, Sequence};
 
 use crate::batch::BatchError;
 use crate::compression::CompressionError;
