@@ -46,14 +46,27 @@ impl Completing {
             }
         }
         let deadline = now.mono.plus_ms(wait_ms.min(COMPLETING_WAIT_MS_MAX));
+        let id = Arc::clone(transactional_id);
         broker.add_deadline(
             deadline,
             Box::new(move |broker, cx| {
                 if let Some((_, give_up)) = parked.take() {
+                    broker.transactions.completing.forget_answered(&id);
                     give_up(broker, cx);
                 }
             }),
         );
+    }
+
+    /// Drops what has been answered, so that an id that never completes leaves nothing behind.
+    fn forget_answered(&self, transactional_id: &str) {
+        let mut ids = self.parked.lock().expect("no holder of this lock panics");
+        if let Some(waiting) = ids.get_mut(transactional_id) {
+            waiting.retain(|parked| !parked.is_taken());
+            if waiting.is_empty() {
+                ids.remove(transactional_id);
+            }
+        }
     }
 
     /// A transaction has completed: everyone who waits for it asks again, in the order of coming.
