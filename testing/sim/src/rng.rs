@@ -27,13 +27,46 @@ impl Rng {
         low + self.bits() % (high - low)
     }
 
-    /// True once in `n` times.
+    /// True once in `n` times; never for 0.
     pub fn one_in(&mut self, n: u64) -> bool {
-        self.range(0, n) == 0
+        n > 0 && self.range(0, n) == 0
     }
 
-    /// A generator of its own for a part of the run.
+    /// One of `choices`, each as likely.
+    pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.range(0, choices.len() as u64) as usize]
+    }
+
+    /// A generator of its own for a part of the run, so that what one part draws does not move what another draws.
     pub fn fork(&mut self) -> Self {
         Self::new(self.bits())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The same seed gives the same numbers, another seed others.
+    #[test]
+    fn a_seed_decides_everything() {
+        let draw = |seed| {
+            let mut rng = Rng::new(seed);
+            [rng.bits(), rng.range(0, 10), rng.fork().bits()]
+        };
+        assert_eq!(draw(1), draw(1));
+        assert_ne!(draw(1), draw(2));
+    }
+
+    /// Numbers stay in their range and reach all of it; chances are about what they say.
+    #[test]
+    fn numbers_spread_over_their_range() {
+        let mut rng = Rng::new(7);
+        let mut seen = [0; 6];
+        (0..6000).for_each(|_| seen[rng.range(0, 6) as usize] += 1);
+        assert!(seen.iter().all(|count| (800..1200).contains(count)), "{seen:?}");
+        assert!((60..140).contains(&(0..1000).filter(|_| rng.one_in(10)).count()));
+        assert!(!rng.one_in(0));
+        assert!(rng.one_in(1));
     }
 }

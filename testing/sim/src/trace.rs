@@ -1,17 +1,29 @@
 //! What happened, line by line; and a fingerprint of it, by which two runs of one seed are compared.
 
 /// Collects lines.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Trace {
     prints: bool,
     lines: u64,
-    fingerprint: u64,
+    hash: u64,
+}
+
+/// The start of an FNV-1a hash.
+const HASH_START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Number of lines, and the hash of everything that was traced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// How many lines.
+    pub lines: u64,
+    /// Over lines, their times, and bytes that were traced without a line.
+    pub hash: u64,
 }
 
 impl Trace {
     /// A trace that is printed as it grows, or only fingerprinted.
     pub fn new(prints: bool) -> Self {
-        Self { prints, lines: 0, fingerprint: 0xcbf2_9ce4_8422_2325 }
+        Self { prints, lines: 0, hash: HASH_START }
     }
 
     /// Adds a line with its time in nanoseconds.
@@ -20,13 +32,19 @@ impl Trace {
             println!("{:>12.3} ms  {text}", at as f64 / 1e6);
         }
         self.lines += 1;
-        for byte in at.to_be_bytes().iter().chain(text.as_bytes()) {
-            self.fingerprint = (self.fingerprint ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        self.bytes(&at.to_be_bytes());
+        self.bytes(text.as_bytes());
+    }
+
+    /// Adds bytes to the fingerprint alone.
+    pub fn bytes(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.hash = (self.hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
         }
     }
 
-    /// Number of lines, and their hash.
-    pub fn fingerprint(&self) -> (u64, u64) {
-        (self.lines, self.fingerprint)
+    /// What stands for the whole trace.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { lines: self.lines, hash: self.hash }
     }
 }

@@ -1,92 +1,48 @@
 //! The world around one broker: time, network, disk and power, all from one seed, on one thread.
 //!
 //! Everything that happens is an event with a time. The world takes the next one, lets the broker or an actor act, and
-//! goes on. Actors are futures that wait for an answer or for time to pass; they run here, one at a time.
+//! goes on. After every step of the engine its invariants are checked.
 
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use fencepost_broker::{Broker, BrokerSettings, Connection, ConnectionId, Edge, Listener, Outcome};
-use fencepost_storage::Disk;
-use fencepost_types::{Millis, Nanos, Now};
+use fencepost_broker::{Broker, BrokerSettings, Durability};
+use fencepost_types::{Millis, Now};
 
 use crate::disk::SimDisk;
+use crate::faults::{Accident, Faults};
+use crate::network::{Arrival, ArrivalCell, Delivery};
+use crate::power::Node;
 use crate::rng::Rng;
-use crate::trace::Trace;
+use crate::trace::{Fingerprint, Trace};
 
 /// Nanoseconds in a millisecond.
 pub const MS: u64 = 1_000_000;
 /// Wall time at which every run begins.
 const WALL_START_MS: i64 = 1_700_000_000_000;
-/// A run that has not ended after so many events hangs.
-const EVENTS_MAX: u64 = 5_000_000;
+/// So many events in a row without time going on are a loop.
+const EVENTS_AT_ONCE_MAX: u64 = 100_000;
+/// Live state is compared with replayed state once in so many steps of the engine, and after every start.
+const STEPS_BETWEEN_VERIFICATIONS: u64 = 100;
 
-/// How hostile the world is. Each number is "once in so many times"; 0 is never.
-#[derive(Clone, Copy, Debug)]
-pub struct Faults {
-    /// A request is lost on its way.
-    pub lose_request: u64,
-    /// An answer is lost on its way back.
-    pub lose_answer: u64,
-    /// A request arrives twice.
-    pub repeat_request: u64,
-    /// Milliseconds between two crashes, at most; 0 is no crash.
-    pub crash_every_ms: u64,
-}
-
-impl Faults {
-    /// A friendly world.
-    pub const NONE: Self = Self { lose_request: 0, lose_answer: 0, repeat_request: 0, crash_every_ms: 0 };
-}
-
-/// What the engine asks of its surroundings, simulated.
-struct SimEdge {
-    sync_wanted: AtomicBool,
-    rng: Mutex<Rng>,
-    stopped: Mutex<Option<String>>,
-}
-
-impl Edge for SimEdge {
-    fn deadline_changed(&self) {}
-
-    fn sync_needed(&self) {
-        self.sync_wanted.store(true, Ordering::Relaxed);
-    }
-
-    fn random(&self) -> u128 {
-        let mut rng = self.rng.lock().expect("one thread");
-        u128::from(rng.bits()) << 64 | u128::from(rng.bits())
-    }
-
-    fn stop(&self, sentence: &str) {
-        self.stopped.lock().expect("one thread").get_or_insert(sentence.to_owned());
-    }
-}
-
-/// Where an answer is put.
-type Slot = Arc<Mutex<Option<Outcome>>>;
-
-enum Event {
-    Deliver { generation: u64, connection: Arc<Connection>, frame: Bytes, slot: Slot },
-    Arrive { answer: Rc<RefCell<Arrival>>, with: Option<Bytes> },
+/// What is planned to happen.
+pub(crate) enum Event {
+    /// A frame reaches the broker.
+    Deliver(Delivery),
+    /// An answer reaches an actor, or its patience ends.
+    Arrive { arrival: ArrivalCell, with: Option<Bytes> },
+    /// The thread that syncs has time for one partition.
     Sync { generation: u64 },
-    Crash,
+    /// Something goes wrong.
+    Accident,
+    /// The process comes back.
     Restart,
+    /// Somebody has slept long enough.
     Wake,
-}
-
-/// What an actor waits for.
-enum Arrival {
-    Waiting,
-    Came(Option<Bytes>),
 }
 
 struct Planned {
@@ -115,31 +71,28 @@ impl Ord for Planned {
     }
 }
 
-/// The running broker, and what is on its way from it.
-struct Node {
-    broker: Arc<Broker>,
-    edge: Arc<SimEdge>,
-    answers: Vec<(Slot, Rc<RefCell<Arrival>>)>,
-}
-
 /// The world. See the page of this module.
 pub struct World {
     /// Nanoseconds since the start.
-    pub now: u64,
-    /// Everything that happened.
-    pub trace: Trace,
-    /// Chance.
-    pub rng: Rng,
-    faults: Faults,
-    settings: BrokerSettings,
-    disk: Arc<SimDisk>,
-    node: Option<Node>,
-    generation: u64,
+    pub(crate) now: u64,
+    pub(crate) trace: Trace,
+    pub(crate) rng: Rng,
+    pub(crate) faults: Faults,
+    pub(crate) durability: Durability,
+    pub(crate) settings: BrokerSettings,
+    pub(crate) disk: SimDisk,
+    pub(crate) node: Option<Node>,
+    /// Counts the lives of the process.
+    pub(crate) generation: u64,
+    pub(crate) next_connection: u64,
+    pub(crate) sync_planned: bool,
+    /// The accident that the disk's calls are counted down to.
+    pub(crate) armed: Option<Accident>,
+    pub(crate) accidents: u64,
     next_order: u64,
-    next_connection: u64,
     events: BinaryHeap<Reverse<Planned>>,
-    sync_planned: bool,
-    crashes: u64,
+    steps: u64,
+    events_at_once: u64,
 }
 
 impl World {
@@ -152,24 +105,36 @@ impl World {
             trace,
             rng,
             faults,
+            durability: settings.durability,
             settings,
             disk,
             node: None,
             generation: 0,
-            next_order: 0,
             next_connection: 0,
-            events: BinaryHeap::new(),
             sync_planned: false,
-            crashes: 0,
+            armed: None,
+            accidents: 0,
+            next_order: 0,
+            events: BinaryHeap::new(),
+            steps: 0,
+            events_at_once: 0,
         };
+        world.note(&format!("{faults:?}, {:?}", world.durability));
+        world.set_disk_faults();
         world.start();
-        world.plan_crash();
+        world.plan_accident();
         Rc::new(RefCell::new(world))
     }
 
     /// The present, as the broker is told.
-    pub fn clock(&self) -> Now {
-        Now { wall: Millis(WALL_START_MS + (self.now / MS) as i64), mono: Nanos(self.now) }
+    pub(crate) fn clock(&self) -> Now {
+        let mono = self.node.as_ref().map(|node| node.mono(self.now)).unwrap_or_default();
+        Now { wall: self.wall(), mono }
+    }
+
+    /// Wall time.
+    pub(crate) fn wall(&self) -> Millis {
+        Millis(WALL_START_MS + (self.now / MS) as i64)
     }
 
     /// The running broker, if there is one.
@@ -177,14 +142,28 @@ impl World {
         self.node.as_ref().map(|node| Arc::clone(&node.broker))
     }
 
-    /// How often the power went.
-    pub fn crashes(&self) -> u64 {
-        self.crashes
+    /// How often the process came to an end, in one way or another.
+    pub fn accidents(&self) -> u64 {
+        self.accidents
+    }
+
+    /// What goes wrong at the moment.
+    pub fn faults(&self) -> Faults {
+        self.faults
+    }
+
+    /// What an acknowledged record survives.
+    pub fn durability(&self) -> Durability {
+        self.durability
     }
 
     /// From now on nothing goes wrong any more.
     pub fn make_peace(&mut self) {
         self.faults = Faults::NONE;
+        self.set_disk_faults();
+        if self.armed.take().is_some() {
+            self.disk.power_off_after(u64::MAX);
+        }
         self.note("peace");
     }
 
@@ -194,103 +173,39 @@ impl World {
         self.trace.line(now, line);
     }
 
-    fn plan(&mut self, after: u64, event: Event) {
+    /// Ends the trace with what lies on the disk.
+    pub fn fingerprint(&mut self) -> Fingerprint {
+        for (path, content) in self.disk.files() {
+            self.trace.bytes(path.as_bytes());
+            self.trace.bytes(&content);
+        }
+        self.trace.fingerprint()
+    }
+
+    pub(crate) fn plan(&mut self, after: u64, event: Event) {
         self.next_order += 1;
         let planned = Planned { at: self.now + after, order: self.next_order, event };
         self.events.push(Reverse(planned));
     }
 
-    fn plan_crash(&mut self) {
-        if self.faults.crash_every_ms > 0 {
-            let after = self.rng.range(1, self.faults.crash_every_ms + 1) * MS;
-            self.plan(after, Event::Crash);
+    /// Panics unless live state is what the logs say (invariant 3).
+    pub(crate) fn verify(&self) {
+        if let Some(node) = &self.node {
+            node.broker.check();
+            node.broker.verify_replay();
         }
-    }
-
-    fn start(&mut self) {
-        let edge = Arc::new(SimEdge {
-            sync_wanted: AtomicBool::new(false),
-            rng: Mutex::new(self.rng.fork()),
-            stopped: Mutex::new(None),
-        });
-        let listener = Listener { name: "PLAINTEXT".to_owned(), host: "127.0.0.1".to_owned(), port: 9092 };
-        let clock = self.clock();
-        let disk = Arc::clone(&self.disk) as Arc<dyn Disk>;
-        let started = Broker::start(disk, Arc::clone(&edge) as Arc<dyn Edge>, self.settings.clone(), listener, &|| clock);
-        let broker = started.unwrap_or_else(|error| panic!("the broker must start on whatever a crash left: {error}"));
-        broker.check();
-        self.node = Some(Node { broker, edge, answers: Vec::new() });
-        self.generation += 1;
-        self.sync_planned = false;
-        self.note("broker started");
-    }
-
-    fn crash(&mut self) {
-        if self.faults.crash_every_ms == 0 || self.node.is_none() {
-            return;
-        }
-        self.crashes += 1;
-        self.node = None;
-        self.disk.crash();
-        self.note("crash");
-        let off = self.rng.range(1, 50) * MS;
-        self.plan(off, Event::Restart);
-        self.plan_crash();
-    }
-
-    /// Sends a frame; what comes back, if anything does, is put into `arrival`.
-    fn send(&mut self, connection: &SimConnection, frame: Bytes, arrival: &Rc<RefCell<Arrival>>) {
-        if connection.generation != self.generation || self.node.is_none() {
-            self.arrive_later(arrival, None);
-            return;
-        }
-        let lost = self.chance(self.faults.lose_request);
-        let twice = self.chance(self.faults.repeat_request);
-        let slot: Slot = Arc::default();
-        if !lost {
-            let deliver = |slot| Event::Deliver {
-                generation: connection.generation,
-                connection: Arc::clone(&connection.connection),
-                frame: frame.clone(),
-                slot,
-            };
-            let after = self.latency();
-            self.plan(after, deliver(Arc::clone(&slot)));
-            if twice {
-                let after = self.latency();
-                self.plan(after, deliver(Slot::default()));
-            }
-        }
-        if let Some(node) = &mut self.node {
-            node.answers.push((slot, Rc::clone(arrival)));
-        }
-    }
-
-    fn arrive_later(&mut self, arrival: &Rc<RefCell<Arrival>>, with: Option<Bytes>) {
-        let after = self.latency();
-        self.plan(after, Event::Arrive { answer: Rc::clone(arrival), with });
-    }
-
-    fn latency(&mut self) -> u64 {
-        self.rng.range(20_000, 2 * MS)
-    }
-
-    fn chance(&mut self, one_in: u64) -> bool {
-        one_in > 0 && self.rng.one_in(one_in)
     }
 
     /// Takes the next event. `false` when there is none left, and nothing is due.
-    fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
+        let before = self.now;
         let planned = self.events.peek().map(|Reverse(planned)| planned.at);
-        let due = self.node.as_ref().and_then(|node| node.broker.next_deadline()).map(|at| at.0);
+        let due = self.node.as_ref().and_then(|node| node.wake_at);
         match (planned, due) {
             (None, None) => return false,
-            (planned, Some(due)) if planned.is_none_or(|at| due < at) => {
+            (planned, Some(due)) if planned.is_none_or(|at| due <= at) => {
                 self.now = self.now.max(due);
-                if let Some(node) = &self.node {
-                    let now = self.clock();
-                    node.broker.tick(now);
-                }
+                self.tick();
             }
             _ => {
                 let Some(Reverse(planned)) = self.events.pop() else { return false };
@@ -299,152 +214,81 @@ impl World {
             }
         }
         self.after_engine();
+        self.events_at_once = if self.now == before { self.events_at_once + 1 } else { 0 };
+        assert!(self.events_at_once < EVENTS_AT_ONCE_MAX, "something goes on for ever at {} ns", self.now);
         true
     }
 
-    fn happen(&mut self, event: Event) {
+    fn tick(&mut self) {
         let now = self.clock();
+        if let Some(node) = &mut self.node {
+            node.broker.tick(now);
+            node.look_at_deadline();
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
         match event {
-            Event::Deliver { generation, connection, frame, slot } => {
-                let Some(node) = self.node.as_ref().filter(|_| generation == self.generation) else { return };
-                let respond = Box::new(move |outcome| {
-                    *slot.lock().expect("one thread") = Some(outcome);
-                });
-                node.broker.handle(now, &connection, frame, respond);
-            }
-            Event::Arrive { answer, with } => {
-                let mut answer = answer.borrow_mut();
-                if matches!(*answer, Arrival::Waiting) {
-                    *answer = Arrival::Came(with);
+            Event::Deliver(delivery) => self.deliver(delivery),
+            Event::Arrive { arrival, with } => {
+                let mut arrival = arrival.borrow_mut();
+                if matches!(*arrival, Arrival::Waiting) {
+                    *arrival = Arrival::Came(with);
                 }
             }
-            Event::Sync { generation } => {
-                self.sync_planned = false;
-                if let Some(node) = self.node.as_ref().filter(|_| generation == self.generation) {
-                    node.broker.sync_next(|| now);
-                    if node.broker.has_dirty() {
-                        node.edge.sync_wanted.store(true, Ordering::Relaxed);
-                    }
-                }
-            }
-            Event::Crash => self.crash(),
+            Event::Sync { generation } => self.sync(generation),
+            Event::Accident => self.some_accident(),
             Event::Restart => self.start(),
             Event::Wake => {}
         }
     }
 
-    /// Sends on what the engine has answered, and plans the sync that it asked for.
-    fn after_engine(&mut self) {
-        let Some(node) = &mut self.node else { return };
-        node.broker.check();
-        if let Some(sentence) = node.edge.stopped.lock().expect("one thread").clone() {
-            panic!("the broker stopped by itself: {sentence}");
+    /// The thread that syncs goes on until nothing is dirty, then waits to be told.
+    fn sync(&mut self, generation: u64) {
+        if generation != self.generation {
+            return;
         }
-        let mut ready = Vec::new();
-        node.answers.retain(|(slot, arrival)| match slot.lock().expect("one thread").take() {
-            None => true,
-            Some(outcome) => {
-                ready.push((outcome, Rc::clone(arrival)));
-                false
-            }
-        });
-        let wants_sync = node.edge.sync_wanted.swap(false, Ordering::Relaxed);
-        for (outcome, arrival) in ready {
-            let bytes = match outcome {
-                Outcome::Frame(chunks) => Some(Bytes::from(chunks.concat())),
-                Outcome::Nothing | Outcome::Close => None,
-            };
-            if !self.chance(self.faults.lose_answer) {
-                self.arrive_later(&arrival, bytes);
-            }
+        self.sync_planned = false;
+        let now = self.clock();
+        let Some(node) = &self.node else { return };
+        if node.broker.sync_next(|| now) {
+            self.plan_sync();
         }
-        if wants_sync && !self.sync_planned {
+    }
+
+    fn plan_sync(&mut self) {
+        if !self.sync_planned {
             self.sync_planned = true;
             let after = self.rng.range(50_000, MS);
             let generation = self.generation;
             self.plan(after, Event::Sync { generation });
-        } else if wants_sync {
-            if let Some(node) = &self.node {
-                node.edge.sync_wanted.store(true, Ordering::Relaxed);
-            }
         }
     }
 
-    fn connect(&mut self) -> SimConnection {
-        self.next_connection += 1;
-        let listener = Listener { name: "PLAINTEXT".to_owned(), host: "127.0.0.1".to_owned(), port: 9092 };
-        let connection =
-            Connection::new(ConnectionId(self.next_connection), "/127.0.0.1".to_owned(), listener);
-        SimConnection { generation: self.generation, connection }
-    }
-}
-
-/// A connection to one life of the broker.
-pub struct SimConnection {
-    generation: u64,
-    connection: Arc<Connection>,
-}
-
-/// A handle on the world that actors share.
-#[derive(Clone)]
-pub struct Handle(pub Rc<RefCell<World>>);
-
-impl Handle {
-    /// Connects to the broker as it runs now.
-    pub fn connect(&self) -> SimConnection {
-        self.0.borrow_mut().connect()
-    }
-
-    /// Sends a frame and waits for the answer, at most `patience` nanoseconds. `None`: nothing came, and the connection
-    /// may be dead.
-    pub async fn exchange(&self, connection: &SimConnection, frame: Bytes, patience: u64) -> Option<Bytes> {
-        let arrival = Rc::new(RefCell::new(Arrival::Waiting));
-        {
-            let mut world = self.0.borrow_mut();
-            world.send(connection, frame, &arrival);
-            world.plan(patience, Event::Arrive { answer: Rc::clone(&arrival), with: None });
-        }
-        std::future::poll_fn(|_| match &mut *arrival.borrow_mut() {
-            Arrival::Waiting => Poll::Pending,
-            Arrival::Came(with) => Poll::Ready(with.take()),
-        })
-        .await
-    }
-
-    /// Lets time pass.
-    pub async fn sleep(&self, nanos: u64) {
-        let until = {
-            let mut world = self.0.borrow_mut();
-            world.plan(nanos, Event::Wake);
-            world.now + nanos
-        };
-        std::future::poll_fn(|_| if self.0.borrow().now >= until { Poll::Ready(()) } else { Poll::Pending })
-            .await;
-    }
-
-    /// A number from chance.
-    pub fn range(&self, low: u64, high: u64) -> u64 {
-        self.0.borrow_mut().rng.range(low, high)
-    }
-
-    /// Writes a line into the trace.
-    pub fn note(&self, line: &str) {
-        self.0.borrow_mut().note(line);
-    }
-}
-
-/// An actor on its way.
-pub type Actor = Pin<Box<dyn Future<Output = ()>>>;
-
-/// Runs the world until every actor has ended. Panics when that takes too long: then something hangs.
-pub fn run(world: &Rc<RefCell<World>>, mut actors: Vec<Actor>) {
-    let mut context = Context::from_waker(Waker::noop());
-    for _ in 0..EVENTS_MAX {
-        actors.retain_mut(|actor| actor.as_mut().poll(&mut context).is_pending());
-        if actors.is_empty() {
+    /// What the edge does when the engine has returned, and the checks.
+    fn after_engine(&mut self) {
+        if self.node.is_none() {
             return;
         }
-        assert!(world.borrow_mut().step(), "actors wait, and nothing will ever happen");
+        if self.disk.is_off() {
+            return self.accident_came();
+        }
+        if let Some(sentence) = self.node.as_ref().and_then(|node| node.edge.stopped()) {
+            return self.stopped_by_itself(&sentence);
+        }
+        self.steps += 1;
+        if self.steps.is_multiple_of(STEPS_BETWEEN_VERIFICATIONS) {
+            self.verify();
+        }
+        let Some(node) = &mut self.node else { return };
+        node.broker.check();
+        if node.edge.take_deadline_changed() {
+            node.look_at_deadline();
+        }
+        let sync_needed = node.edge.take_sync_needed();
+        if sync_needed {
+            self.plan_sync();
+        }
+        self.collect_answers();
     }
-    panic!("{} actors have not ended after {EVENTS_MAX} events", actors.len());
 }
