@@ -17,11 +17,12 @@
 //!   member's session has an end.
 //! - G4: an offset of an open transaction counts for nobody until its commit marker, and then only where no later
 //!   record counts (`transaction-coordinator trap 31`).
-//! - G5: generations and group epochs never go back while a group exists, also from one protocol to the other.
+//! - G5: generations and group epochs never go back while a group has members, also from one protocol to the other.
 //! - G6: a partition is owned by at most one member of a consumer group, counting those that must still give it up.
 //!
 //! Differs from Kafka: an all-topics fetch with `require_stable` names partitions that have nothing but a pending offset;
-//! regular expressions are matched within the request; a rebalance's time runs from its start, not from its last join.
+//! regular expressions are matched within the request; a rebalance's time runs from its start, not from its last join;
+//! a request that waits is answered when a later one of the same member takes its place.
 
 #![no_std]
 

@@ -215,20 +215,22 @@ impl ClassicGroup {
     }
 
     /// The protocol with the most votes among those that all members know: each votes for the first on its list.
-    /// A tie goes to the name that comes first in a Java hash map, as Kafka counts votes in one.
+    /// A tie goes to the name that comes first in a Java hash map, as Kafka counts votes in one. Members that have
+    /// nothing in common are let in nowhere; should a log hold some, each votes for its first.
     ///
     /// Source: Kafka ClassicGroup.selectProtocol.
     pub fn select_protocol(&self) -> Arc<str> {
         let mut votes: BTreeMap<(u32, &Arc<str>), usize> = BTreeMap::new();
         for member in self.members.values() {
-            let vote = member.protocols.iter().map(|(name, _)| name).find(|name| self.is_candidate(name));
-            let vote =
-                vote.unwrap_or_else(|| panic!("the members of {} have no protocol in common", self.id));
-            *votes.entry((java_map_bucket(vote), vote)).or_default() += 1;
+            let mut names = member.protocols.iter().map(|(name, _)| name);
+            let first = names.clone().next();
+            if let Some(vote) = names.find(|name| self.is_candidate(name)).or(first) {
+                *votes.entry((java_map_bucket(vote), vote)).or_default() += 1;
+            }
         }
-        let most = votes.values().copied().max().unwrap_or(0);
-        let chosen = votes.into_iter().find(|(_, count)| *count == most).map(|((_, name), _)| name.clone());
-        chosen.unwrap_or_else(|| panic!("group {} has no members to vote", self.id))
+        let most = votes.values().copied().max();
+        let chosen = votes.into_iter().find(|(_, count)| Some(*count) == most);
+        chosen.map_or_else(|| Arc::from(""), |((_, name), _)| name.clone())
     }
 
     /// Whether the request's member is who it says: the static name, if given, must be its own.

@@ -199,8 +199,8 @@ impl Draft<'_> {
     }
 }
 
-/// Version 0 has no rebalance timeout of its own.
-fn rebalance_timeout_ms(request: &JoinGroup) -> i32 {
+/// How long a member may take to rejoin, in milliseconds. Version 0 has no timeout for that of its own.
+pub fn rebalance_timeout_ms(request: &JoinGroup) -> i32 {
     if request.api_version == 0 { request.session_timeout_ms } else { request.rebalance_timeout_ms }
 }
 

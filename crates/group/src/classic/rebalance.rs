@@ -40,7 +40,7 @@ impl Draft<'_> {
         self.group.transition(ClassicState::PreparingRebalance, self.now.wall);
         if from == ClassicState::Empty {
             let delay_ms = self.config.initial_rebalance_delay_ms;
-            let remaining_ms = (self.group.rebalance_timeout_ms() - delay_ms).max(0);
+            let remaining_ms = self.group.rebalance_timeout_ms().saturating_sub(delay_ms).max(0);
             self.group.initial = Some(InitialRebalance { delay_ms, remaining_ms, new_member_added: false });
             self.arm(TimerKind::Join, delay_ms);
         } else {
@@ -67,7 +67,7 @@ impl Draft<'_> {
         match self.group.initial {
             Some(initial) if initial.new_member_added && initial.remaining_ms > 0 => {
                 let delay_ms = self.config.initial_rebalance_delay_ms.min(initial.remaining_ms);
-                let remaining_ms = (initial.remaining_ms - initial.delay_ms).max(0);
+                let remaining_ms = initial.remaining_ms.saturating_sub(initial.delay_ms).max(0);
                 self.group.initial =
                     Some(InitialRebalance { delay_ms, remaining_ms, new_member_added: false });
                 self.arm(TimerKind::Join, delay_ms);

@@ -13,7 +13,7 @@ use fencepost_types::{ErrorCode, Now};
 
 use crate::classic::draft::{Decided, GroupDecision};
 use crate::classic::group::CONSUMER_PROTOCOL_TYPE;
-use crate::classic::join::MEMBER_ID_REQUIRED_FROM;
+use crate::classic::join::{MEMBER_ID_REQUIRED_FROM, rebalance_timeout_ms};
 use crate::classic::leave::{leave_reply, left_member};
 use crate::consumer::draft::ConsumerDraft;
 use crate::consumer::group::{ConsumerGroup, ConsumerMember};
@@ -69,7 +69,7 @@ impl GroupShard {
         draft.reconcile(&member_id, &owned, topics);
         draft.disarm(TimerKind::MemberJoin(member_id.clone()));
         draft.arm(TimerKind::Session(member_id.clone()), request.session_timeout_ms);
-        draft.arm(TimerKind::MemberSync(member_id.clone()), request.rebalance_timeout_ms);
+        draft.arm(TimerKind::MemberSync(member_id.clone()), rebalance_timeout_ms(request));
         let member = &draft.group.members[&member_id];
         let reply = JoinReply {
             error: ErrorCode::None,
@@ -129,9 +129,9 @@ impl GroupShard {
         validate_generation(member, request.generation)?;
         let protocol = member.metadata.classic.as_ref().and_then(|classic| classic.protocols.first());
         let (name, metadata) = protocol.ok_or(GroupRefusal::InconsistentGroupProtocol)?;
-        let is_type = |asked: &Arc<str>| &**asked == CONSUMER_PROTOCOL_TYPE;
-        if !request.protocol_type.as_ref().is_none_or(is_type)
-            || !request.protocol_name.as_ref().is_none_or(|asked| asked == name)
+        let is_other_type = |asked: &Arc<str>| &**asked != CONSUMER_PROTOCOL_TYPE;
+        if request.protocol_type.as_ref().is_some_and(is_other_type)
+            || request.protocol_name.as_ref().is_some_and(|asked| asked != name)
         {
             return Err(GroupRefusal::InconsistentGroupProtocol);
         }
@@ -324,7 +324,7 @@ fn described(
         client_host: request.client.host.clone(),
         subscribed_topic_names: subscription.topics,
         subscribed_topic_regex: Arc::from(""),
-        rebalance_timeout_ms: request.rebalance_timeout_ms,
+        rebalance_timeout_ms: rebalance_timeout_ms(request),
         server_assignor: None,
         classic: Some(ClassicMemberProtocols {
             session_timeout_ms: request.session_timeout_ms,

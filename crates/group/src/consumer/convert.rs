@@ -102,7 +102,11 @@ impl GroupShard {
         let protocol_type = Arc::from(CONSUMER_PROTOCOL_TYPE);
         for (member_id, member) in &group.members {
             let target = group.targets.get(member_id);
-            classic.add(member_id.clone(), &protocol_type, classic_member(member, target, topics));
+            let mut member = classic_member(member, target, topics);
+            // A name that somebody else holds by now is not its own any more.
+            member.instance_id =
+                member.instance_id.filter(|name| group.static_members.get(name) == Some(member_id));
+            classic.add(member_id.clone(), &protocol_type, member);
         }
         classic.protocol_name = Some(classic.select_protocol());
         classic.transition(ClassicState::Stable, now.wall);

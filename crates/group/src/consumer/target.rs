@@ -11,7 +11,7 @@ use crate::{Assignment, Assignor, ConsumerMemberMetadata, GroupConfig, MemberId,
 impl ConsumerGroup {
     /// What every member shall own, as its assignor sees it.
     pub fn new_target(&self, config: &GroupConfig, topics: &Topics) -> BTreeMap<MemberId, Assignment> {
-        let members: Specs<'_> = self.members.iter().map(|(id, _)| (id, self.spec(id, topics))).collect();
+        let members: Specs<'_> = self.members.keys().map(|id| (id, self.spec(id, topics))).collect();
         let read: BTreeSet<Uuid> =
             members.values().flat_map(|member| member.topics.iter().copied()).collect();
         let counted = read.into_iter().filter_map(|id| {

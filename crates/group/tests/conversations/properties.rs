@@ -19,17 +19,59 @@ const CLIENTS: usize = 4;
 /// What a client may do next. Clients follow the protocol with what they were last told, mostly.
 #[derive(Clone, Debug)]
 enum Step {
-    Join { group: usize, client: usize, version: i16, is_static: bool, protocols: u8, forgets_id: bool },
-    Sync { group: usize, client: usize },
-    Beat { group: usize, client: usize },
-    Leave { group: usize, client: usize },
-    Commit { group: usize, client: usize, offset: i64, as_member: bool },
-    TxnCommit { group: usize, client: usize, producer: i64, offset: i64, as_member: bool },
-    Marker { producer: i64, commit: bool },
-    OffsetDelete { group: usize },
-    Delete { group: usize },
+    Join {
+        group: usize,
+        client: usize,
+        version: i16,
+        is_static: bool,
+        protocols: u8,
+        forgets_id: bool,
+    },
+    Sync {
+        group: usize,
+        client: usize,
+    },
+    Beat {
+        group: usize,
+        client: usize,
+    },
+    Leave {
+        group: usize,
+        client: usize,
+    },
+    Commit {
+        group: usize,
+        client: usize,
+        offset: i64,
+        as_member: bool,
+    },
+    TxnCommit {
+        group: usize,
+        client: usize,
+        producer: i64,
+        offset: i64,
+        as_member: bool,
+    },
+    Marker {
+        producer: i64,
+        commit: bool,
+    },
+    /// A heartbeat of a KIP-848 member: it joins, is alive or leaves.
+    Beat848 {
+        group: usize,
+        client: usize,
+        leaves: bool,
+    },
+    OffsetDelete {
+        group: usize,
+    },
+    Delete {
+        group: usize,
+    },
     TopicDeleted,
-    Wait { ms: i64 },
+    Wait {
+        ms: i64,
+    },
     Restart,
 }
 
@@ -49,6 +91,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (pair, 0i64..3, 0i64..9, any::<bool>()).prop_map(|((group, client), producer, offset, as_member)| {
             Step::TxnCommit { group, client, producer, offset, as_member }
         }),
+        2 => (group.clone(), 0..2usize, 0..4u8)
+            .prop_map(|(group, client, luck)| Step::Beat848 { group, client, leaves: luck == 0 }),
         2 => (0i64..3, any::<bool>()).prop_map(|(producer, commit)| Step::Marker { producer, commit }),
         1 => group.clone().prop_map(|group| Step::OffsetDelete { group }),
         1 => group.prop_map(|group| Step::Delete { group }),
@@ -83,6 +127,11 @@ struct Clients {
     known: BTreeMap<(usize, usize), Known>,
     waiting: BTreeMap<Token, (usize, usize)>,
     fresh: u128,
+    /// The epoch of each KIP-848 member, and what it owns.
+    epochs: BTreeMap<(usize, usize), (i32, PartitionsByTopic)>,
+    topics: Arc<Topics>,
+    /// Groups that KIP-848 members have been in.
+    mixed: BTreeSet<usize>,
     /// The highest generation seen since the group was made.
     generations: BTreeMap<usize, i32>,
 }
@@ -95,11 +144,15 @@ impl Clients {
             max_size: 3,
             ..GroupConfig::default()
         };
+        let facts = TopicFacts { id: Uuid::from_u128(5), partition_count: 4 };
         Self {
             driver: Driver::new(config),
             known: BTreeMap::new(),
             waiting: BTreeMap::new(),
             fresh: 0,
+            epochs: BTreeMap::new(),
+            topics: Arc::new(Topics::new(1, [("t".into(), facts)])),
+            mixed: BTreeSet::new(),
             generations: BTreeMap::new(),
         }
     }
@@ -126,7 +179,8 @@ impl Clients {
                     known.generation = reply.generation;
                     known.members = reply.members.into_iter().map(|member| member.member_id).collect();
                     let highest = self.generations.entry(who.0).or_default();
-                    assert!(reply.generation >= *highest, "G5: generations do not go back");
+                    let may_restart = self.mixed.contains(&who.0);
+                    assert!(may_restart || reply.generation >= *highest, "G5: generations do not go back");
                     *highest = reply.generation;
                 }
                 Reply::Join(reply) if reply.error == ErrorCode::MemberIdRequired => {
@@ -150,10 +204,7 @@ impl Clients {
             }
             Step::Sync { group, client } => {
                 let known = self.known.entry((group, client)).or_default().clone();
-                let assignments = known
-                    .members
-                    .iter()
-                    .map(|member| (member.clone(), Bytes::copy_from_slice(member.as_bytes())));
+                let assignments = known.members.iter().map(|member| (member.clone(), assignment()));
                 let request = Request::SyncGroup(SyncGroup {
                     api_version: 4,
                     group: name(group),
@@ -206,6 +257,7 @@ impl Clients {
             Step::Marker { producer, commit } => {
                 self.driver.marker(ProducerId(producer), TransactionResult::from_committed(commit));
             }
+            Step::Beat848 { group, client, leaves } => self.beat848(group, client, leaves),
             Step::OffsetDelete { group } => {
                 let partitions = vec![PartitionIndex(0), PartitionIndex(1)];
                 let topics = vec![TopicPartitions { topic: "t".into(), topic_id: Uuid::ZERO, partitions }];
@@ -251,7 +303,7 @@ impl Clients {
         let member_id = known.member_id.0.clone();
         self.fresh += 1;
         let names = ["range", "sticky"].iter().enumerate().filter(|(at, _)| protocols & (1 << at) != 0);
-        let protocols = names.map(|(_, name)| (Arc::from(*name), Bytes::from_static(b"x"))).collect();
+        let protocols = names.map(|(_, name)| (Arc::from(*name), subscription())).collect();
         let request = Request::JoinGroup(JoinGroup {
             api_version: version,
             client: Client { id: "c".into(), host: "/127.0.0.1".into() },
@@ -263,13 +315,50 @@ impl Clients {
             rebalance_timeout_ms: 4_000,
             protocol_type: "consumer".into(),
             protocols,
-            topics: Arc::default(),
+            topics: self.topics.clone(),
         });
         if let Some(GroupRefusal::UnknownMemberId { .. } | GroupRefusal::FencedInstanceId { .. }) =
             self.ask(group, client, &request)
         {
             self.known.insert((group, client), Known::default());
         }
+    }
+
+    fn beat848(&mut self, group: usize, client: usize, leaves: bool) {
+        let (epoch, owned) = self.epochs.get(&(group, client)).cloned().unwrap_or_default();
+        let is_joining = epoch == 0;
+        let request = Request::ConsumerGroupHeartbeat(ConsumerGroupHeartbeat {
+            api_version: 1,
+            client: Client { id: "k".into(), host: "/127.0.0.1".into() },
+            fresh_member_id: Uuid::ZERO,
+            group: name(group),
+            member_id: format!("k{client}").into(),
+            member_epoch: if leaves { -1 } else { epoch },
+            instance_id: None,
+            rack_id: None,
+            rebalance_timeout_ms: if is_joining { 4_000 } else { -1 },
+            subscribed_topic_names: is_joining.then(|| vec!["t".into()]),
+            subscribed_topic_regex: None,
+            server_assignor: None,
+            owned_partitions: Some(if is_joining { PartitionsByTopic::new() } else { owned }),
+            topics: self.topics.clone(),
+        });
+        match self.driver.ask(&request) {
+            Ok(token) => {
+                let at = self.driver.answers.iter().position(|(answered, _)| *answered == token);
+                let (_, reply) = self.driver.answers.remove(at.expect("heartbeats are answered at once"));
+                let Reply::ConsumerHeartbeat(reply) = reply else { panic!("a heartbeat is answered as one") };
+                let known = self.epochs.entry((group, client)).or_default();
+                known.0 = reply.member_epoch.max(0);
+                known.1 = reply.assignment.unwrap_or_else(|| core::mem::take(&mut known.1));
+                self.listen();
+            }
+            Err(_) => {
+                self.epochs.remove(&(group, client));
+            }
+        }
+        // A group that has been empty starts its numbers anew when it changes its type.
+        self.mixed.insert(group);
     }
 
     fn committer(&mut self, group: usize, client: usize, as_member: bool) -> Committer {
@@ -285,6 +374,16 @@ impl Clients {
 
 fn name(group: usize) -> GroupId {
     format!("g{group}").into()
+}
+
+/// A classic consumer that reads t.
+fn subscription() -> Bytes {
+    Bytes::from_static(b"\0\x01\0\0\0\x01\0\x01t\xff\xff\xff\xff\0\0\0\0")
+}
+
+/// Partitions 0 and 1 of t, which the leader gives to everyone: a mistake that clients can make.
+fn assignment() -> Bytes {
+    Bytes::from_static(b"\0\x01\0\0\0\x01\0\x01t\0\0\0\x02\0\0\0\0\0\0\0\x01\xff\xff\xff\xff")
 }
 
 fn offsets(offset: i64) -> Vec<TopicOffsets> {
