@@ -131,6 +131,15 @@ impl<E: Entry> EntryFile<E> {
         remove_if_there(disk, &self.path)
     }
 
+    /// Gives the file another name, if there is one; the next one to be created gets it otherwise.
+    pub(crate) fn rename(&mut self, disk: &dyn Disk, path: String) -> DiskResult<()> {
+        if self.exists {
+            disk.rename(&self.path, &path)?;
+        }
+        self.path = path;
+        Ok(())
+    }
+
     /// The file's path.
     pub(crate) fn path(&self) -> &str {
         &self.path

@@ -33,6 +33,7 @@
 //!   acknowledged.)
 //! - L8: producer state outlives the data it came from; only expiry and full truncation take it away.
 
+mod cleaner;
 mod config;
 mod disk;
 mod entry_file;
@@ -47,6 +48,7 @@ mod scan;
 mod segment;
 mod text_file;
 
+pub use cleaner::{Cleanable, CleanerConfig, Cleaning, CleaningReport, CleaningStep, CleaningTurn};
 pub use config::{CleanupPolicy, LogConfig};
 pub use disk::{
     DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, DiskSpace, write_atomically,

@@ -65,6 +65,7 @@ pub struct LogOffsets {
     recovery_points: BTreeMap<TopicPartition, Offset>,
     log_starts: BTreeMap<TopicPartition, Offset>,
     high_watermarks: BTreeMap<TopicPartition, Offset>,
+    cleaner_checkpoints: BTreeMap<TopicPartition, Offset>,
 }
 
 impl LogOffsets {
@@ -76,6 +77,8 @@ impl LogOffsets {
         let partition = log.partition();
         self.recovery_points.insert(partition.clone(), log.recovery_point());
         self.high_watermarks.insert(partition.clone(), log.high_watermark());
+        let cleaned = log.cleaner_checkpoint().map(|clean_end| (partition.clone(), clean_end));
+        self.cleaner_checkpoints.extend(cleaned);
         if log.log_start_offset() > log.first_segment_base() {
             self.log_starts.insert(partition.clone(), log.log_start_offset());
         }
@@ -203,8 +206,12 @@ impl LogDir {
             log_start_offset: remembered(Checkpoint::LogStart),
         };
         let high_watermark = remembered(Checkpoint::HighWatermark);
-        let mut log = Log::open(self.disk.clone(), partition, topic_id, config, recovery, now)?;
+        let mut log = Log::open(self.disk.clone(), partition.clone(), topic_id, config, recovery, now)?;
         log.update_high_watermark(high_watermark);
+        if log.has_directory() {
+            // Else the checkpoint is that of an earlier topic of the same name.
+            log.set_cleaner_checkpoint(self.offset(Checkpoint::Cleaner, &partition));
+        }
         Ok(log)
     }
 
@@ -213,11 +220,18 @@ impl LogDir {
         self.checkpoints.get(&checkpoint)?.get(partition).copied()
     }
 
-    /// Remembers recovery points, log starts and high watermarks. A partition that `offsets` does not name is forgotten.
+    /// Remembers recovery points, log starts, high watermarks and up to where the cleaner has come. A partition that `offsets` does not name is forgotten.
     pub fn write_checkpoints(&self, offsets: &LogOffsets) -> Result<(), StorageError> {
         self.write_checkpoint(Checkpoint::RecoveryPoint, &offsets.recovery_points)?;
         self.write_checkpoint(Checkpoint::LogStart, &offsets.log_starts)?;
-        self.write_checkpoint(Checkpoint::HighWatermark, &offsets.high_watermarks)
+        self.write_checkpoint(Checkpoint::HighWatermark, &offsets.high_watermarks)?;
+        self.write_cleaner_checkpoint(offsets)
+    }
+
+    /// Remembers up to where the cleaner has come, and nothing else: what a cleaning ends with. Every log must be in
+    /// `offsets`: an entry that outlives its topic would hide the beginning of the next topic of that name.
+    pub fn write_cleaner_checkpoint(&self, offsets: &LogOffsets) -> Result<(), StorageError> {
+        self.write_checkpoint(Checkpoint::Cleaner, &offsets.cleaner_checkpoints)
     }
 
     /// Replaces one checkpoint.

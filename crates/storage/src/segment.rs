@@ -56,14 +56,16 @@ pub(crate) struct IndexFaults {
 }
 
 impl Segment {
-    /// A new, empty segment in `directory`. Removes what is left of an earlier one with the same base.
+    /// A new, empty segment in `directory`, the names of its files followed by `suffix`. Removes what is left of an earlier
+    /// one with the same names.
     pub(crate) fn create(
         disk: &dyn Disk,
         directory: &str,
         base_offset: Offset,
+        suffix: &str,
         now: Millis,
     ) -> DiskResult<Self> {
-        let path = |kind| join(directory, &offset_file(base_offset, kind));
+        let path = |kind| join(directory, &format!("{}{suffix}", offset_file(base_offset, kind)));
         let log = disk.create(&path(FileKind::Log))?;
         let mut segment = Self {
             base_offset,
@@ -85,6 +87,18 @@ impl Segment {
         segment.offset_index.truncate(disk, 0)?;
         segment.time_index.truncate(disk, 0)?;
         Ok(segment)
+    }
+
+    /// Gives its files the names followed by `suffix`, the log's first: while that has not got its name, a restart does not
+    /// take the segment for live.
+    pub(crate) fn rename(&mut self, disk: &dyn Disk, directory: &str, suffix: &str) -> DiskResult<()> {
+        let base_offset = self.base_offset;
+        let path = |kind| join(directory, &format!("{}{suffix}", offset_file(base_offset, kind)));
+        disk.rename(&self.log_path, &path(FileKind::Log))?;
+        self.log_path = path(FileKind::Log);
+        self.offset_index.rename(disk, path(FileKind::OffsetIndex))?;
+        self.time_index.rename(disk, path(FileKind::TimeIndex))?;
+        self.txn_index.rename(disk, path(FileKind::TxnIndex))
     }
 
     /// Opens what is there. `end_bound` is the base of the next segment, if there is one. The indexes are checked as far
@@ -200,8 +214,17 @@ impl Segment {
         Scan::search(&*self.log, position, self.bytes)
     }
 
+    /// The largest timestamp of its first batch, read if need be; `None` where there is no batch.
+    pub(crate) fn first_batch_timestamp(&self) -> DiskResult<Option<Millis>> {
+        match self.first_timestamp {
+            Some(first) => Ok(Some(first)),
+            None => Ok(self.search_from(0).next()?.map(|batch| batch.header.max_timestamp)),
+        }
+    }
+
+    /// A batch that the cleaner has emptied has no record of its time: the time index must not lead there.
     fn note_timestamp(&mut self, header: &BatchHeader) {
-        if header.max_timestamp > self.largest.timestamp {
+        if header.record_count != 0 && header.max_timestamp > self.largest.timestamp {
             self.largest = LargestTimestamp { timestamp: header.max_timestamp, offset: header.last_offset() };
         }
     }

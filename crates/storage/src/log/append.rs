@@ -209,7 +209,7 @@ impl Log {
 
     /// Creates the files of a segment, all or none: a `.log` without data must not be found in the middle of another.
     pub(super) fn create_segment(&mut self, base: Offset, now: Millis) -> DiskResult<Segment> {
-        let created = Segment::create(&*self.disk, &self.directory, base, now);
+        let created = Segment::create(&*self.disk, &self.directory, base, "", now);
         if created.is_err() {
             let path = self.path(&offset_file(base, FileKind::Log));
             if let Err(error) = remove_if_there(&*self.disk, &path) {

@@ -1,6 +1,7 @@
 //! The log of one partition: what Kafka calls UnifiedLog.
 
 mod append;
+mod clean;
 mod leftovers;
 mod read;
 mod recovery;
@@ -29,6 +30,7 @@ pub use retire::{RetentionReason, Retired};
 pub use sync::{FlushScope, FlushTicket};
 pub use timestamps::FoundTimestamp;
 
+use clean::Replacing;
 use sync::{SyncState, SyncStep};
 
 pub(crate) const EPOCH_FILE: &str = "leader-epoch-checkpoint";
@@ -56,6 +58,10 @@ pub struct Log {
     /// Offsets of the `.snapshot` files.
     snapshots: BTreeSet<Offset>,
     sync: SyncState,
+    /// The first offset that the cleaner has not seen; `None` if it never was here.
+    cleaner_checkpoint: Option<Offset>,
+    /// A replacement of segments that has begun and not ended.
+    replacing: Option<Replacing>,
     /// Why nothing can be done with it any more.
     offline: Option<String>,
 }
@@ -84,6 +90,8 @@ impl Log {
             epochs_changed: false,
             snapshots: BTreeSet::new(),
             sync: SyncState::new(offset),
+            cleaner_checkpoint: None,
+            replacing: None,
             offline: None,
         }
     }
@@ -290,7 +298,7 @@ impl Log {
 }
 
 /// The files of a segment, in the order in which they become durable.
-fn segment_files(segment: &mut Segment, disk: &dyn Disk) -> DiskResult<Vec<SyncStep>> {
+pub(crate) fn segment_files(segment: &mut Segment, disk: &dyn Disk) -> DiskResult<Vec<SyncStep>> {
     let mut steps = vec![SyncStep::File(segment.log.clone())];
     let indexes = [
         segment.offset_index.handle_to_sync(disk)?,

@@ -40,6 +40,10 @@ impl Log {
     pub fn apply_retention(&mut self, now: Now) -> Result<Retired, StorageError> {
         self.check_online()?;
         let mut retired = Retired::default();
+        if self.replacing.is_some() {
+            // The segments that are being replaced must stay what they are; the next call finds what is old now.
+            return Ok(retired);
+        }
         while let Some(reason) = self.retention_reason(now.wall)? {
             if self.segments.len() == 1 {
                 self.roll(now.wall)?;
@@ -92,12 +96,12 @@ impl Log {
         Ok(())
     }
 
-    fn retire_files(&self, segment: &Segment, retired: &mut Retired) -> DiskResult<()> {
+    pub(super) fn retire_files(&self, segment: &Segment, retired: &mut Retired) -> DiskResult<()> {
         // The log first: an index without its log is removed at the next start, a log without its index is believed.
         segment.paths().into_iter().try_for_each(|path| self.retire_file(path, retired))
     }
 
-    fn retire_file(&self, path: String, retired: &mut Retired) -> DiskResult<()> {
+    pub(super) fn retire_file(&self, path: String, retired: &mut Retired) -> DiskResult<()> {
         let deleted = format!("{path}.deleted");
         match self.disk.rename(&path, &deleted) {
             Err(error) if error.kind == DiskErrorKind::NotFound => Ok(()),
@@ -152,6 +156,8 @@ impl Log {
         if self.segments.first().is_none_or(|first| end <= first.base_offset) {
             return self.truncate_fully_and_start_at(end, now);
         }
+        self.end_replacement()?;
+        self.cleaner_checkpoint = self.cleaner_checkpoint.map(|clean_end| clean_end.min(end));
         let mut retired = Retired::default();
         while let Some(last) = self.segments.pop_if(|last| last.base_offset >= end) {
             self.retire_files(&last, &mut retired)?;
@@ -183,6 +189,8 @@ impl Log {
     /// Source: Kafka UnifiedLog.truncateFullyAndStartAt.
     pub fn truncate_fully_and_start_at(&mut self, offset: Offset, now: Now) -> Result<Retired, StorageError> {
         self.check_online()?;
+        self.end_replacement()?;
+        self.cleaner_checkpoint = None;
         let mut retired = Retired::default();
         for segment in std::mem::take(&mut self.segments) {
             self.retire_files(&segment, &mut retired)?;

@@ -1,0 +1,89 @@
+//! How the transactions stand while the cleaner walks: which data is aborted, and which markers nobody needs any more.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use fencepost_partition::AbortedTxn;
+use fencepost_records::{Batch, BatchHeader, EndTxnMarker};
+use fencepost_types::{Offset, ProducerId, TransactionResult};
+
+/// Follows a walk over batches in the order of their offsets, all of whose transactions are decided.
+///
+/// Source: Kafka CleanedTransactionMetadata.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CleanedTransactions {
+    /// Aborted transactions that begin further on, by first offset.
+    ahead: VecDeque<AbortedTxn>,
+    /// Aborted ones that have begun, and whether data of them was met.
+    aborted: BTreeMap<ProducerId, (AbortedTxn, bool)>,
+    /// Producers with data in a transaction that was not aborted.
+    committed: BTreeSet<ProducerId>,
+}
+
+/// What a control batch is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ControlUse {
+    /// It ends a transaction of which data was met, or is nothing that the cleaner knows. For an aborted transaction its
+    /// entry in the transaction index stays, too.
+    Needed(Option<AbortedTxn>),
+    /// It ends nothing that was met: it may go once its delete horizon has passed.
+    Outlived,
+    /// It has no record any more.
+    Empty,
+}
+
+impl CleanedTransactions {
+    /// `aborted` are the aborted transactions that overlap what is walked, by first offset.
+    pub(crate) fn new(aborted: &[AbortedTxn]) -> Self {
+        Self { ahead: aborted.iter().copied().collect(), ..Self::default() }
+    }
+
+    /// Takes in a data batch; whether it belongs to an aborted transaction. One that the cleaner has emptied counts as met
+    /// like any other.
+    pub(crate) fn data(&mut self, header: &BatchHeader) -> bool {
+        self.advance(header.last_offset());
+        if !header.is_transactional() {
+            return false;
+        }
+        match self.aborted.get_mut(&header.producer_id) {
+            Some((txn, is_met)) if header.last_offset() < txn.last_offset => {
+                *is_met = true;
+                true
+            }
+            Some(_) | None => {
+                self.committed.insert(header.producer_id);
+                false
+            }
+        }
+    }
+
+    /// Takes in a control batch.
+    pub(crate) fn control(&mut self, batch: &Batch) -> ControlUse {
+        let header = batch.header();
+        self.advance(header.last_offset());
+        if header.record_count == 0 {
+            return ControlUse::Empty;
+        }
+        // What cannot be read as a marker is none, and stays.
+        match EndTxnMarker::from_batch(batch) {
+            Ok(Some(marker)) => self.marker(header, marker.result),
+            Ok(None) | Err(_) => ControlUse::Needed(None),
+        }
+    }
+
+    fn marker(&mut self, header: &BatchHeader, result: TransactionResult) -> ControlUse {
+        let was_committed = self.committed.remove(&header.producer_id);
+        if !result.is_commit()
+            && let Some((txn, true)) = self.aborted.remove(&header.producer_id)
+        {
+            return ControlUse::Needed(Some(txn));
+        }
+        if was_committed { ControlUse::Needed(None) } else { ControlUse::Outlived }
+    }
+
+    fn advance(&mut self, offset: Offset) {
+        while let Some(txn) = self.ahead.pop_front_if(|txn| txn.first_offset <= offset) {
+            // One that still stands there has ended without a marker that we met: the newer one counts.
+            self.aborted.insert(txn.producer_id, (txn, false));
+        }
+    }
+}
