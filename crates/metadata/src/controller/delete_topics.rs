@@ -12,6 +12,7 @@ use fencepost_records::persisted::remove_topic_record::RemoveTopicRecord;
 use fencepost_types::{ErrorCode, Uuid};
 
 use super::{Controller, Decided, Reply, times};
+use crate::config::{OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC};
 use crate::image::Topic;
 use crate::keys::{Scope, Value};
 
@@ -46,6 +47,9 @@ pub enum DeleteTopicRefusal {
     Nameless,
     /// The request names it twice.
     Duplicate,
+    /// It holds a coordinator's log. Made anew it would begin at leader epoch 0, below what every partition remembers of
+    /// its coordinator epochs (`coordinator trap 33`).
+    Internal,
     /// No topic has that name.
     UnknownName,
     /// No topic has that id.
@@ -56,7 +60,7 @@ impl Refusal for DeleteTopicRefusal {
     fn code(&self) -> ErrorCode {
         match self {
             Self::Disabled => ErrorCode::TopicDeletionDisabled,
-            Self::NameAndId | Self::Nameless | Self::Duplicate => ErrorCode::InvalidRequest,
+            Self::NameAndId | Self::Nameless | Self::Duplicate | Self::Internal => ErrorCode::InvalidRequest,
             Self::UnknownName => ErrorCode::UnknownTopicOrPartition,
             Self::UnknownId => ErrorCode::UnknownTopicId,
         }
@@ -70,6 +74,7 @@ impl core::fmt::Display for DeleteTopicRefusal {
             Self::NameAndId => "A topic is named by its name or by its id, not by both.",
             Self::Nameless => "A topic must be named by its name or by its id.",
             Self::Duplicate => "The request names this topic twice.",
+            Self::Internal => "The log of a coordinator cannot be deleted.",
             Self::UnknownName => "No topic has this name.",
             Self::UnknownId => "No topic has this id.",
         })
@@ -77,6 +82,7 @@ impl core::fmt::Display for DeleteTopicRefusal {
 }
 
 impl Controller {
+    /// Differs from Kafka: it deletes the coordinators' topics, and transactions are at a loss afterwards.
     pub(super) fn delete_topics(&self, token: Token, topics: &[TopicRef]) -> Decided {
         let found: Vec<Result<Arc<Topic>, DeleteTopicRefusal>> =
             topics.iter().map(|topic| self.find_topic(topic)).collect();
@@ -88,8 +94,13 @@ impl Controller {
             let (name, id, result) = match found {
                 Err(refusal) => (asked.name.clone(), asked.id, Err(refusal)),
                 Ok(topic) => {
-                    let result =
-                        if times[&topic.id] > 1 { Err(DeleteTopicRefusal::Duplicate) } else { Ok(()) };
+                    let result = if times[&topic.id] > 1 {
+                        Err(DeleteTopicRefusal::Duplicate)
+                    } else if [OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC].contains(&&*topic.name) {
+                        Err(DeleteTopicRefusal::Internal)
+                    } else {
+                        Ok(())
+                    };
                     (Some(topic.name.to_string()), topic.id, result)
                 }
             };
