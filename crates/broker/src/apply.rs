@@ -18,7 +18,11 @@ use crate::settings::{append_rules, log_config};
 
 impl Broker {
     /// Makes `image` the one in force and acts on what it changes. The metadata log is durable up to it.
+    ///
+    /// Two threads may come with two images at once, in either order. They take their turn, so that each change is acted
+    /// on once, no older image replaces a newer one, and whoever comes back finds its own in force.
     pub(crate) fn publish(self: &Arc<Self>, cx: &mut Cx, image: Arc<Image>) {
+        let _turn = self.publishing.lock().expect("no holder of this lock panics");
         let old = self.image.load_full();
         if image.offset() <= old.offset() {
             return;

@@ -100,6 +100,8 @@ impl Broker {
             topics: ArcSwap::from_pointee(Topics::default()),
             config: ArcSwap::from_pointee(config),
             open: AtomicBool::new(false),
+            publishing: Mutex::new(()),
+            log_dir_is_offline: AtomicBool::new(false),
             broker_epoch: Mutex::new(BrokerEpoch::NONE),
         });
         broker.lead_metadata(epoch, clock)?;

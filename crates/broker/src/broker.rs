@@ -48,6 +48,10 @@ pub struct Broker {
     pub(crate) config: ArcSwap<BrokerConfig>,
     /// Whether the start is over: from then on every new image is published.
     pub(crate) open: AtomicBool,
+    /// Held while an image is being published: images take their turn. Goes before every other lock.
+    pub(crate) publishing: Mutex<()>,
+    /// Whether the log directory has failed: nothing is acknowledged any more.
+    pub(crate) log_dir_is_offline: AtomicBool,
     /// The epoch of this process's registration.
     pub(crate) broker_epoch: Mutex<BrokerEpoch>,
 }

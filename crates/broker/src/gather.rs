@@ -1,6 +1,6 @@
 //! Several answers that become one.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::Broker;
 use crate::cx::Cx;
@@ -43,7 +43,7 @@ impl<T: Send + 'static> Gather<T> {
     /// Puts the value for place `at`. A place that has one keeps it.
     pub(crate) fn put(&self, broker: &Arc<Broker>, cx: &mut Cx, at: usize, value: T) {
         let values = {
-            let mut slots = self.slots.lock().expect("no holder of this lock panics");
+            let mut slots = self.lock();
             if slots.values.get(at).is_none_or(Option::is_some) {
                 return;
             }
@@ -60,7 +60,7 @@ impl<T: Send + 'static> Gather<T> {
     /// Fills every empty place with what `value` gives for it.
     pub(crate) fn fill(&self, broker: &Arc<Broker>, cx: &mut Cx, value: impl Fn(usize) -> T) {
         let values = {
-            let mut slots = self.slots.lock().expect("no holder of this lock panics");
+            let mut slots = self.lock();
             if slots.missing == 0 {
                 return;
             }
@@ -79,17 +79,28 @@ impl<T: Send + 'static> Gather<T> {
         wait_ms: i64,
         value: impl Fn(usize) -> T + Send + 'static,
     ) {
-        let mut slots = self.slots.lock().expect("no holder of this lock panics");
-        if slots.missing == 0 {
+        if self.lock().missing == 0 {
             return;
         }
         let gather = Arc::clone(self);
         let due = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| gather.fill(broker, cx, value));
-        slots.deadline = Some(broker.add_deadline(cx.now.mono.plus_ms(wait_ms), due));
+        let key = broker.add_deadline(cx.now.mono.plus_ms(wait_ms), due);
+        let mut slots = self.lock();
+        if slots.missing > 0 {
+            slots.deadline = Some(key);
+        } else {
+            // The last value came meanwhile.
+            drop(slots);
+            broker.deadlines.cancel(key);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots<T>> {
+        self.slots.lock().expect("no holder of this lock panics")
     }
 
     fn finish(&self, broker: &Arc<Broker>, cx: &mut Cx, values: Vec<T>) {
-        let deadline = self.slots.lock().expect("no holder of this lock panics").deadline.take();
+        let deadline = self.lock().deadline.take();
         if let Some(key) = deadline {
             broker.deadlines.cancel(key);
         }

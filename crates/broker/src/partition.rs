@@ -285,9 +285,13 @@ impl Partition {
         cx.push(Box::new(move |broker, cx| task(broker, cx, waited)));
     }
 
-    /// Lets `watcher` know of every change that a fetch can see, until it is done.
+    /// Lets `watcher` know of every change that a fetch can see, until it is done. It looks once more itself afterwards: a
+    /// partition that is gone does not change any more.
     pub(crate) fn watch(&self, watcher: Arc<dyn Watcher>) {
-        self.lock().waiting.watch(watcher);
+        let mut state = self.lock();
+        if state.gone.is_none() {
+            state.waiting.watch(watcher);
+        }
     }
 
     /// Moves the log start, and wakes fetches that are below it.

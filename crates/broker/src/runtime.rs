@@ -89,8 +89,17 @@ pub struct Asked<S: Shard> {
     pub request: S::Request,
     /// How its batch is to be appended, beyond the ordinary.
     pub append: CoordinatorAppend,
+    /// Until when it may be parked, once it has been: the limit holds however often it is asked again.
+    pub parked_until: Option<Nanos>,
     /// Who gets the answer.
     pub respond: Respond<S>,
+}
+
+impl<S: Shard> Asked<S> {
+    /// A request that is appended like any other.
+    pub fn new(request: S::Request, respond: Respond<S>) -> Self {
+        Self { request, append: CoordinatorAppend::default(), parked_until: None, respond }
+    }
 }
 
 /// A shard with its log.
@@ -104,13 +113,21 @@ struct ShardState<S: Shard> {
     next_token: u64,
     parked: BTreeMap<Token, Respond<S>>,
     armed: Option<(Nanos, DeadlineKey)>,
-    last_tick_at: Nanos,
+    /// Ticks in a row that changed nothing though something was due.
+    idle_ticks: u32,
+    /// After an idle tick: when the next one may come.
+    next_tick_at: Nanos,
 }
 
 /// The most requests that may be parked in one shard; the next one gets `COORDINATOR_LOAD_IN_PROGRESS`.
 const PARKED_MAX: usize = 100_000;
-/// A deadline that stays due after its tick is asked again no sooner than this.
-const TICK_AGAIN_MS: i64 = 1;
+/// A tick that changed nothing (the log took no records, a producer id has to be fetched first) is asked again after this
+/// long, then twice as long, …
+const TICK_AGAIN_MS_MIN: i64 = 1;
+/// … up to this long, …
+const TICK_AGAIN_MS_MAX: i64 = 1_000;
+/// … which it has reached after so many.
+const TICK_DOUBLINGS_MAX: u32 = 10;
 
 impl<S: HostedShard> ShardCell<S> {
     /// Makes the cell by replaying the partition's log into `shard`, from its start to its end.
@@ -135,8 +152,14 @@ impl<S: HostedShard> ShardCell<S> {
             Ok(())
         })?;
         shard.check();
-        let state =
-            ShardState { shard, next_token: 0, parked: BTreeMap::new(), armed: None, last_tick_at: Nanos(0) };
+        let state = ShardState {
+            shard,
+            next_token: 0,
+            parked: BTreeMap::new(),
+            armed: None,
+            idle_ticks: 0,
+            next_tick_at: Nanos(0),
+        };
         Ok(Arc::new(Self { partition, state: Mutex::new(state) }))
     }
 
@@ -167,7 +190,7 @@ impl<S: HostedShard> ShardCell<S> {
         request: S::Request,
         respond: Respond<S>,
     ) {
-        self.ask_with(broker, cx, Asked { request, append: CoordinatorAppend::default(), respond });
+        self.ask_with(broker, cx, Asked::new(request, respond));
     }
 
     /// [`Self::ask`] with a say in how the batch is appended.
@@ -236,6 +259,7 @@ impl<S: HostedShard> ShardCell<S> {
         append: CoordinatorAppend,
     ) -> Result<(), ErrorCode> {
         let Decision { records, transactional, soft, replies } = decision;
+        let changes = !records.is_empty() || !soft.is_empty();
         let mut durable = None;
         let end = if records.is_empty() {
             self.partition.log_end_offset()
@@ -259,6 +283,9 @@ impl<S: HostedShard> ShardCell<S> {
         for change in soft {
             state.shard.absorb(cx.now, change);
         }
+        if changes {
+            (state.idle_ticks, state.next_tick_at) = (0, Nanos(0));
+        }
         check_in_debug(&state.shard);
         let ready: Vec<_> = replies
             .into_iter()
@@ -277,9 +304,8 @@ impl<S: HostedShard> ShardCell<S> {
 
     fn arm(self: &Arc<Self>, state: &mut ShardState<S>, broker: &Arc<Broker>, now: Now) {
         let wanted = state.shard.next_deadline().map(|deadline| {
-            let at = deadline.on_mono(now);
             // A deadline that its own tick did not settle must not spin.
-            if state.last_tick_at == now.mono { at.max(now.mono.plus_ms(TICK_AGAIN_MS)) } else { at }
+            deadline.on_mono(now).max(state.next_tick_at)
         });
         if state.armed.map(|(at, _)| at) == wanted {
             return;
@@ -297,12 +323,15 @@ impl<S: HostedShard> ShardCell<S> {
         {
             let mut state = self.lock();
             state.armed = None;
-            state.last_tick_at = cx.now.mono;
             let due = state.shard.next_deadline().is_some_and(|deadline| deadline.is_due(cx.now));
             if !due {
                 self.arm(&mut state, broker, cx.now);
                 return;
             }
+            // Taken back by whatever changes the state.
+            let again_ms = (TICK_AGAIN_MS_MIN << state.idle_ticks).min(TICK_AGAIN_MS_MAX);
+            state.idle_ticks = (state.idle_ticks + 1).min(TICK_DOUBLINGS_MAX);
+            state.next_tick_at = cx.now.mono.plus_ms(again_ms);
         }
         self.ask(broker, cx, S::tick(), Box::new(|_, _, _| ()));
         let mut state = self.lock();

@@ -5,6 +5,7 @@
 //! several may: each takes another partition. No lock is held while a file is synced.
 
 use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use fencepost_storage::FlushScope;
@@ -70,7 +71,7 @@ impl Broker {
         true
     }
 
-    /// Takes the log directory offline: nothing that depended on it is ever acknowledged.
+    /// Takes the log directory offline: nothing that depended on it is ever acknowledged. The edge is told once.
     pub(crate) fn log_dir_failed(
         self: &Arc<Self>,
         cx: &mut crate::Cx,
@@ -80,6 +81,9 @@ impl Broker {
         for partition in self.partitions.all() {
             partition.go(cx, ErrorCode::KafkaStorageError);
         }
-        self.edge.stop(&format!("the log directory failed: {error}"));
+        self.controller().partition().go(cx, ErrorCode::KafkaStorageError);
+        if !self.log_dir_is_offline.swap(true, Ordering::AcqRel) {
+            self.edge.stop(&format!("the log directory failed: {error}"));
+        }
     }
 }

@@ -30,15 +30,27 @@ pub trait Watcher: Send + Sync {
 }
 
 /// The two lists of one partition. Guarded by the partition's lock.
-#[derive(Default)]
 pub(crate) struct Waiting {
     by_offset: BTreeMap<(Offset, u64), HighWatermarkTask>,
     watchers: Vec<Arc<dyn Watcher>>,
+    /// Done watchers are swept out when the list has grown to this.
+    sweep_at: usize,
     next_number: u64,
 }
 
-/// Done watchers are swept out when the list has grown to this.
-const WATCHERS_SWEEP_AT: usize = 64;
+/// The list is let grow to this, and to twice what a sweep has left.
+const WATCHERS_SWEEP_AT_MIN: usize = 64;
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self {
+            by_offset: BTreeMap::new(),
+            watchers: Vec::new(),
+            sweep_at: WATCHERS_SWEEP_AT_MIN,
+            next_number: 0,
+        }
+    }
+}
 
 impl Waiting {
     pub(crate) fn for_offset(&mut self, offset: Offset, task: HighWatermarkTask) {
@@ -47,8 +59,9 @@ impl Waiting {
     }
 
     pub(crate) fn watch(&mut self, watcher: Arc<dyn Watcher>) {
-        if self.watchers.len() >= WATCHERS_SWEEP_AT {
+        if self.watchers.len() >= self.sweep_at {
             self.watchers.retain(|watcher| !watcher.is_done());
+            self.sweep_at = (2 * self.watchers.len()).max(WATCHERS_SWEEP_AT_MIN);
         }
         self.watchers.push(watcher);
     }
@@ -73,11 +86,13 @@ impl Waiting {
         }
     }
 
-    /// Nothing will ever be reached any more.
+    /// Nothing will ever be reached any more. Nobody is kept: a watcher knows its partitions, and they would keep one
+    /// another alive.
     pub(crate) fn gone(&mut self, code: ErrorCode, cx: &mut Cx) {
         for (_, task) in std::mem::take(&mut self.by_offset) {
             cx.push(Box::new(move |broker, cx| task(broker, cx, Waited::Gone(code))));
         }
         self.changed(cx);
+        self.watchers = Vec::new();
     }
 }

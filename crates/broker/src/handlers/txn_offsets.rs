@@ -131,6 +131,7 @@ fn commit(
     let asked = Asked {
         request,
         append: CoordinatorAppend { guard },
+        parked_until: None,
         respond: Box::new(move |_, _, answer| match answer {
             Ok(Reply::Commit(topics)) => reply(exchange, codes, Ok(topics)),
             Ok(other) => unreachable!("TxnOffsetCommit was answered {other:?}"),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use fencepost_transaction::{Refusal, Request, TransactionRecord, TransactionShard, append_code};
+use fencepost_transaction::{
+    Refusal, Request, TransactionRecord, TransactionShard, TransactionState, TransactionalId, append_code,
+};
 use fencepost_types::{ErrorCode, ProducerId, Sequence};
 
 use crate::Broker;
@@ -26,12 +28,16 @@ impl HostedShard for TransactionShard {
     ) -> Option<Task> {
         let mut decided = Vec::new();
         for record in records {
+            let Some(value) = &record.value else { continue };
             let id = Arc::clone(&record.transactional_id);
-            match &record.value {
-                Some(value) if value.txn.state.completing().is_some() => decided.push(id),
-                Some(_) | None => {
-                    cx.push(Box::new(move |broker, cx| broker.transactions.completing.completed(&id, cx)));
+            match value.txn.state {
+                TransactionState::PrepareCommit | TransactionState::PrepareAbort => decided.push(id),
+                TransactionState::CompleteCommit | TransactionState::CompleteAbort => {
+                    cx.push(Box::new(move |broker, cx| {
+                        broker.transactions.completing.completed(broker, cx, &id);
+                    }));
                 }
+                TransactionState::Empty | TransactionState::Ongoing => {}
             }
         }
         if decided.is_empty() {
@@ -56,25 +62,7 @@ impl HostedShard for TransactionShard {
             Refusal::ProducerIdNeeded => ask_with_producer_id(cell, broker, cx, asked),
             Refusal::Completing { ref transactional_id, is_given_up: false } if waits(&asked.request) => {
                 let id = Arc::clone(transactional_id);
-                let parked = Arc::new(crate::once::Once::new(asked));
-                let (again, give_up) = (Arc::clone(&parked), parked);
-                let (cell, parked_cell) = (Arc::clone(cell), cell);
-                let again: Task = Box::new(move |broker, cx| {
-                    if let Some(asked) = again.take() {
-                        cell.ask_with(broker, cx, asked);
-                    }
-                });
-                let give_up: Task = Box::new(move |broker, cx| {
-                    if let Some(asked) = give_up.take() {
-                        (asked.respond)(broker, cx, Err(AskError::Refused(refusal)));
-                    }
-                });
-                let wait_ms = COMPLETING_WAIT_MS_MAX;
-                broker.transactions.completing.park(broker, cx.now, &id, wait_ms, again, give_up);
-                // It may have completed between the refusal and the parking.
-                if !parked_cell.read(|shard| shard.is_completing(&id)) {
-                    broker.transactions.completing.completed(&id, cx);
-                }
+                park(cell, broker, cx, &id, asked, refusal);
             }
             refusal => (asked.respond)(broker, cx, Err(AskError::Refused(refusal))),
         }
@@ -82,6 +70,34 @@ impl HostedShard for TransactionShard {
 
     fn append_error(code: ErrorCode) -> ErrorCode {
         append_code(code)
+    }
+}
+
+/// Parks a request that met a completing transaction; one that has been parked long enough is answered.
+fn park(
+    cell: &Arc<TransactionCell>,
+    broker: &Arc<Broker>,
+    cx: &mut Cx,
+    id: &TransactionalId,
+    mut asked: Asked<TransactionShard>,
+    refusal: Refusal,
+) {
+    let until = *asked.parked_until.get_or_insert(cx.now.mono.plus_ms(COMPLETING_WAIT_MS_MAX));
+    if until <= cx.now.mono {
+        return (asked.respond)(broker, cx, Err(AskError::Refused(refusal)));
+    }
+    let again_cell = Arc::clone(cell);
+    let again = move |broker: &Arc<Broker>, cx: &mut Cx, asked| again_cell.ask_with(broker, cx, asked);
+    let at_the_end = refusal.clone();
+    let give_up = move |broker: &Arc<Broker>, cx: &mut Cx, asked: Asked<TransactionShard>| {
+        (asked.respond)(broker, cx, Err(AskError::Refused(at_the_end)));
+    };
+    if let Err(asked) = broker.transactions.completing.park(broker, id, until, asked, again, give_up) {
+        return (asked.respond)(broker, cx, Err(AskError::Refused(refusal)));
+    }
+    // It may have completed, or been given up, between the refusal and the parking.
+    if !cell.read(|shard| shard.is_completing(id) && !shard.is_given_up(id)) {
+        broker.transactions.completing.completed(broker, cx, id);
     }
 }
 

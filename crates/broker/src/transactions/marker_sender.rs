@@ -94,21 +94,30 @@ impl TransactionCell {
                 return;
             }
         };
+        self.report(broker, cx, request);
+    }
+
+    /// Tells the shard what became of markers. What it writes then (the completion) is owed until it is in the log.
+    fn report(self: &Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx, request: Request) {
         let cell = Arc::clone(self);
-        let retried = request.clone();
+        let reported = request.clone();
         self.ask(
             broker,
             cx,
             request,
-            Box::new(move |broker, cx, answer| {
-                let Err(error) = answer else { return };
-                // The completion could not be appended: it is owed until it is.
-                tracing::warn!(code = %error.code(), "a transaction could not be completed; trying again");
-                let at = cx.now.mono.plus_ms(RETRY_MS_MAX);
-                let again = move |broker: &Arc<Broker>, cx: &mut Cx| {
-                    cell.ask(broker, cx, retried, Box::new(|_, _, _| ()))
-                };
-                broker.add_deadline(at, Box::new(again));
+            Box::new(move |broker, cx, answer| match answer {
+                Ok(_) => {
+                    // Nobody need wait any more for what will not come.
+                    if let Request::MarkersGivenUp(markers) = &reported {
+                        broker.transactions.completing.completed(broker, cx, &markers.transactional_id);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(code = %error.code(), "a transaction could not be completed; trying again");
+                    let at = cx.now.mono.plus_ms(RETRY_MS_MAX);
+                    let again = move |broker: &Arc<Broker>, cx: &mut Cx| cell.report(broker, cx, reported);
+                    broker.add_deadline(at, Box::new(again));
+                }
             }),
         );
     }

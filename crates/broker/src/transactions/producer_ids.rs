@@ -47,53 +47,55 @@ impl ProducerIds {
             return;
         }
         state.waiting.push_back(take);
-        if std::mem::replace(&mut state.is_asking, true) {
-            return;
-        }
+        let asks = !std::mem::replace(&mut state.is_asking, true);
         drop(state);
-        broker.controller().ask(
-            broker,
-            cx,
-            metadata::Request::AllocateProducerIds,
-            Box::new(|broker, cx, answer| {
-                let block = match answer {
-                    Ok(metadata::Reply::ProducerIds { first, count }) => first.0..first.0 + i64::from(count),
-                    Ok(other) => unreachable!("the controller answered AllocateProducerIds with {other:?}"),
-                    Err(error) => {
-                        tracing::warn!(code = %error.code(), "no block of producer ids");
-                        0..0
-                    }
-                };
-                broker.producer_ids.got_block(broker, cx, block);
-            }),
-        );
+        if asks {
+            ask(broker, cx);
+        }
     }
 
+    /// Serves who waits, in the order of coming. If there are more than the block holds, the next one is asked for; if
+    /// there was none to be had, nobody gets anything.
     fn got_block(&self, broker: &Arc<Broker>, cx: &mut Cx, block: Range<i64>) {
-        let waiting = {
+        let (served, asks) = {
             let mut state = self.state.lock().expect("no holder of this lock panics");
-            state.is_asking = false;
             let failed = block.is_empty();
             state.block = block;
-            if failed || state.waiting.len() <= state.block.clone().count() {
-                std::mem::take(&mut state.waiting)
-            } else {
-                let count = state.block.clone().count();
-                state.waiting.drain(..count).collect()
+            let mut served = Vec::new();
+            while !state.waiting.is_empty() {
+                let id = state.block.next();
+                if id.is_none() && !failed {
+                    break;
+                }
+                served.extend(state.waiting.pop_front().map(|take| (take, id.map(ProducerId))));
             }
+            state.is_asking = !state.waiting.is_empty();
+            (served, state.is_asking)
         };
-        for take in waiting {
-            let id = self.state.lock().expect("no holder of this lock panics").block.next();
-            take(broker, cx, id.map(ProducerId));
+        if asks {
+            ask(broker, cx);
         }
-        self.ask_if_waited_for(broker, cx);
+        for (take, id) in served {
+            take(broker, cx, id);
+        }
     }
+}
 
-    /// More came than one block holds: the rest waits for the next one.
-    fn ask_if_waited_for(&self, broker: &Arc<Broker>, cx: &mut Cx) {
-        let first = self.state.lock().expect("no holder of this lock panics").waiting.pop_front();
-        if let Some(first) = first {
-            self.take(broker, cx, first);
-        }
-    }
+fn ask(broker: &Arc<Broker>, cx: &mut Cx) {
+    broker.controller().ask(
+        broker,
+        cx,
+        metadata::Request::AllocateProducerIds,
+        Box::new(|broker, cx, answer| {
+            let block = match answer {
+                Ok(metadata::Reply::ProducerIds { first, count }) => first.0..first.0 + i64::from(count),
+                Ok(other) => unreachable!("the controller answered AllocateProducerIds with {other:?}"),
+                Err(error) => {
+                    tracing::warn!(code = %error.code(), "no block of producer ids");
+                    0..0
+                }
+            };
+            broker.producer_ids.got_block(broker, cx, block);
+        }),
+    );
 }

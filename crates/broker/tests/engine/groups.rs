@@ -1,0 +1,164 @@
+//! Groups over the wire: members, offsets in transactions, where a group lives.
+
+use bytes::Bytes;
+use fencepost_protocol::messages::{
+    ConsumerGroupHeartbeatRequest, JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest,
+    SyncGroupRequest, join_group_request, offset_commit_request,
+};
+use fencepost_types::ErrorCode;
+
+use crate::harness::requests::committed_offset;
+use crate::harness::{Client, Producer, World};
+
+fn join(group_id: &str, member_id: &str) -> JoinGroupRequest {
+    let protocol =
+        join_group_request::Protocols { name: "range".to_owned(), metadata: Bytes::from_static(b"m") };
+    JoinGroupRequest {
+        group_id: group_id.to_owned(),
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 20_000,
+        member_id: member_id.to_owned(),
+        protocol_type: "consumer".to_owned(),
+        protocols: vec![protocol],
+        ..Default::default()
+    }
+}
+
+/// Joins a group of one, and settles it.
+fn join_alone(client: &Client, group_id: &str) -> JoinGroupResponse {
+    let named = client.ask(5, &join(group_id, ""));
+    assert_eq!(named.error_code, ErrorCode::MemberIdRequired.code());
+    let joined = client.ask(5, &join(group_id, &named.member_id));
+    assert_eq!((joined.error_code, &joined.member_id), (0, &named.member_id));
+    let sync = SyncGroupRequest {
+        group_id: group_id.to_owned(),
+        generation_id: joined.generation_id,
+        member_id: joined.member_id.clone(),
+        ..Default::default()
+    };
+    assert_eq!(client.ask(3, &sync).error_code, 0);
+    joined
+}
+
+/// Wire-apis trap 25: a first JoinGroup without a member id is sent back with one from version 4 on; older versions are
+/// let in directly.
+#[test]
+fn old_clients_join_without_a_member_id() {
+    let world = World::new();
+    for version in [0, 3] {
+        let joined = world.client().ask(version, &join(&format!("old{version}"), ""));
+        assert_eq!(joined.error_code, 0);
+        assert!(!joined.member_id.is_empty());
+    }
+    let refused = world.client().ask(4, &join("new", ""));
+    assert_eq!(refused.error_code, ErrorCode::MemberIdRequired.code());
+    assert!(!refused.member_id.is_empty());
+}
+
+/// Wire-apis trap 15 (KIP-447): offsets in a transaction are fenced by generation and member.
+#[test]
+fn offsets_of_a_zombie_are_refused() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    let member = join_alone(&world.client(), "g");
+    let producer = Producer::start(world.client(), "x");
+    let code = |generation: i32, member_id: &str| {
+        let mut request = producer.offset_request("g", "t", 5);
+        request.generation_id_or_member_epoch = generation;
+        request.member_id = member_id.to_owned();
+        producer.client.ask(5, &request).topics[0].partitions[0].error_code
+    };
+    let generation = member.generation_id;
+    assert_eq!(code(generation + 1, &member.member_id), ErrorCode::IllegalGeneration.code());
+    assert_eq!(code(generation, "zombie"), ErrorCode::UnknownMemberId.code());
+    assert_eq!(code(-1, &member.member_id), ErrorCode::IllegalGeneration.code());
+    assert_eq!(code(generation, &member.member_id), 0);
+    producer.end(5, true);
+    assert_eq!(committed_offset(&world.client(), "g", "t", true), (5, 0));
+}
+
+/// Wire-apis trap 26: for a group of the new protocol, too, a commit in a transaction may name no member.
+#[test]
+fn a_commit_without_a_member_is_let_into_a_new_group() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    let heartbeat = ConsumerGroupHeartbeatRequest {
+        group_id: "g".to_owned(),
+        member_id: "m".to_owned(),
+        member_epoch: 0,
+        rebalance_timeout_ms: 10_000,
+        subscribed_topic_names: Some(vec!["t".to_owned()]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    assert_eq!(world.client().ask(1, &heartbeat).error_code, 0);
+    let producer = Producer::start(world.client(), "x");
+    let mut request = producer.offset_request("g", "t", 5);
+    request.generation_id_or_member_epoch = -1;
+    let answer = producer.client.ask(5, &request);
+    assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+    producer.end(5, true);
+    assert_eq!(committed_offset(&world.client(), "g", "t", true), (5, 0));
+}
+
+/// A second member waits in the rebalance until the first has joined again, or has had its time.
+#[test]
+fn a_join_waits_for_the_others() {
+    let world = World::new();
+    let first = join_alone(&world.client(), "g");
+    let named = world.client().ask(5, &join("g", ""));
+    let second_client = world.client();
+    let second = second_client.send(5, &join("g", &named.member_id));
+    world.settle();
+    assert!(!second.is_done());
+    let again = world.client().send(5, &join("g", &first.member_id));
+    world.settle();
+    assert_eq!((second.answer().error_code, again.answer().error_code), (0, 0));
+    assert_eq!(second.answer().generation_id, first.generation_id + 1);
+    assert_eq!(again.answer().members.len(), 2);
+    // The first does not come back: the third joins when the rebalance timeout is over, and not before.
+    let named = world.client().ask(5, &join("g", ""));
+    let third_client = world.client();
+    let third = third_client.send(5, &join("g", &named.member_id));
+    world.settle();
+    world.advance_ms(9_000);
+    assert!(!third.is_done());
+    world.advance_ms(20_000);
+    world.settle();
+    assert_eq!(third.answer().error_code, 0);
+}
+
+/// Storage-formats trap 25, coordinator trap 1: a group lives in the partition that Java's hash of its UTF-16 units gives.
+#[test]
+fn a_group_lives_where_java_would_look_for_it() {
+    // `"grüße-\u{10400}".hashCode()` is −1466894011 in Java; its absolute value modulo 50 is 11. Of its UTF-8 bytes the
+    // hash is another.
+    let world = World::with(&[("offsets.topic.num.partitions", "50")]);
+    world.create_topic("t", 1);
+    for group in ["grüße-\u{10400}", "plain", ""] {
+        let before = world.log_ends("__consumer_offsets");
+        let partition = offset_commit_request::Partitions { committed_offset: 7, ..Default::default() };
+        let request = OffsetCommitRequest {
+            group_id: group.to_owned(),
+            generation_id_or_member_epoch: -1,
+            topics: vec![offset_commit_request::Topics {
+                name: "t".to_owned(),
+                partitions: vec![partition],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        assert_eq!(world.client().ask(8, &request).topics[0].partitions[0].error_code, 0);
+        let after = world.log_ends("__consumer_offsets");
+        let grown: Vec<_> = (0..50).filter(|at| after[*at] > before[*at]).collect();
+        assert_eq!(grown, [java_partition(group, 50)], "{group:?}");
+    }
+}
+
+/// `Utils.abs(key.hashCode()) % partitions`, as Java does it.
+fn java_partition(key: &str, partitions: i32) -> usize {
+    let hash =
+        key.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    let absolute = if hash == i32::MIN { 0 } else { hash.abs() };
+    (absolute % partitions) as usize
+}

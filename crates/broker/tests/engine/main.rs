@@ -1,0 +1,11 @@
+//! The engine from outside: frames in, answers out, over a memory disk, with a clock and syncs in the test's hands.
+
+mod completing;
+mod durability;
+mod fetch;
+mod groups;
+mod harness;
+mod produce;
+mod restart;
+mod transactions;
+mod wire;

@@ -1,0 +1,1 @@
+//! Metadata logs of Kafka's, with its snapshots.

@@ -1,0 +1,1 @@
+//! Log directories after a kill, damaged in many ways, served as whole nodes.
