@@ -163,7 +163,10 @@ fn metrics_entry(view: ConfigView<'_>, resource: &ConfigResource, key: &'static 
 }
 
 fn broker_entries(view: ConfigView<'_>, is_wanted: impl Fn(&str) -> bool) -> Vec<ConfigEntry> {
-    let mut entries: Vec<ConfigEntry> = visible(Scope::Broker, &is_wanted)
+    // A key that Kafka keeps to itself shows where somebody has set it.
+    let shows = |key: &&'static Key| !key.internal || view.statics.get(key.name).is_some();
+    let keys = Scope::Broker.keys().into_iter().filter(|key| shows(key) && is_wanted(key.name));
+    let mut entries: Vec<ConfigEntry> = keys
         .map(|key| {
             let chain = view.broker_chain(key);
             // As for topics: while nothing sets this key itself, the others do not show.
