@@ -177,3 +177,22 @@ fn topic_facts(image: &Image) -> Topics {
     });
     Topics::new(image.offset().0, topics)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, broker, create_topic};
+
+    /// An image that comes late changes nothing: the newer one is in force.
+    #[test]
+    fn an_older_image_does_not_replace_a_newer_one() {
+        let broker = broker();
+        create_topic(&broker, "a");
+        let older = broker.image();
+        create_topic(&broker, "b");
+        let newer = broker.image();
+        broker.publish(&mut Cx::new(NOW), older);
+        assert_eq!(broker.image().offset(), newer.offset());
+        assert!(broker.partitions.get(&TopicPartition::new("b", 0)).is_some());
+    }
+}

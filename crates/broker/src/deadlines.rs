@@ -59,3 +59,37 @@ impl Deadlines {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::testing::{NOW, broker, later};
+
+    /// What is due runs in the order of its time, ties in the order of their coming; what was taken back does not; the rest
+    /// stays.
+    #[test]
+    fn what_is_due_runs_in_order() {
+        let (broker, ran) = (broker(), Arc::new(Mutex::new(Vec::new())));
+        let deadlines = Deadlines::default();
+        let add = |at_ms: i64, name: &'static str| {
+            let ran = Arc::clone(&ran);
+            deadlines.add(NOW.mono.plus_ms(at_ms), Box::new(move |_, _| ran.lock().unwrap().push(name)))
+        };
+        add(20, "c");
+        add(10, "a");
+        add(10, "b");
+        let taken_back = add(15, "never");
+        add(30, "later");
+        deadlines.cancel(taken_back);
+        deadlines.cancel(taken_back);
+        assert_eq!(deadlines.next(), Some(NOW.mono.plus_ms(10)));
+        let mut cx = Cx::new(later(20));
+        deadlines.take_due(cx.now, &mut cx);
+        assert!(ran.lock().unwrap().is_empty(), "B2: nothing runs under the queue's lock");
+        cx.run(&broker);
+        assert_eq!(*ran.lock().unwrap(), ["a", "b", "c"]);
+        assert_eq!(deadlines.next(), Some(NOW.mono.plus_ms(30)));
+    }
+}

@@ -109,3 +109,81 @@ impl<T: Send + 'static> Gather<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, broker, later};
+
+    /// Where the collected values go.
+    #[derive(Clone, Default)]
+    struct Collected(Arc<Mutex<Vec<Vec<u32>>>>);
+
+    impl Collected {
+        fn gather(&self, broker: &Arc<Broker>, cx: &mut Cx, count: usize) -> Arc<Gather<u32>> {
+            let to = Arc::clone(&self.0);
+            Gather::new(broker, cx, count, move |_, _, values| to.lock().unwrap().push(values))
+        }
+
+        fn all(&self) -> Vec<Vec<u32>> {
+            self.0.lock().unwrap().clone()
+        }
+    }
+
+    /// Values come in any order and keep their places; a second value for a place, or one for none, changes nothing; the
+    /// end comes once.
+    #[test]
+    fn values_keep_their_places() {
+        let (broker, collected) = (broker(), Collected::default());
+        let mut cx = Cx::new(NOW);
+        let gather = collected.gather(&broker, &mut cx, 3);
+        for (at, value) in [(2, 12), (0, 10), (2, 99), (7, 99)] {
+            gather.put(&broker, &mut cx, at, value);
+            assert!(collected.all().is_empty());
+        }
+        gather.put(&broker, &mut cx, 1, 11);
+        assert_eq!(collected.all(), [[10, 11, 12]]);
+        gather.put(&broker, &mut cx, 1, 99);
+        gather.fill(&broker, &mut cx, |_| 99);
+        assert_eq!(collected.all(), [[10, 11, 12]]);
+    }
+
+    /// Nothing to wait for is there at once.
+    #[test]
+    fn none_are_there_at_once() {
+        let (broker, collected) = (broker(), Collected::default());
+        collected.gather(&broker, &mut Cx::new(NOW), 0);
+        assert_eq!(collected.all(), [[0u32; 0]]);
+    }
+
+    /// When the time is over, what is missing is filled in and what is there is kept; a value that comes later is late.
+    #[test]
+    fn what_is_missing_is_filled_in() {
+        let (broker, collected) = (broker(), Collected::default());
+        let mut cx = Cx::new(NOW);
+        let gather = collected.gather(&broker, &mut cx, 3);
+        gather.fill_after(&broker, &cx, 100, |at| 70 + at as u32);
+        gather.put(&broker, &mut cx, 1, 11);
+        broker.tick(later(99));
+        assert!(collected.all().is_empty());
+        broker.tick(later(100));
+        assert_eq!(collected.all(), [[70, 11, 72]]);
+        gather.put(&broker, &mut cx, 0, 10);
+        assert_eq!(collected.all().len(), 1);
+    }
+
+    /// The deadline goes with the last value, and none is left where that came before.
+    #[test]
+    fn no_deadline_is_left_behind() {
+        let (broker, collected) = (broker(), Collected::default());
+        let idle = broker.next_deadline();
+        let mut cx = Cx::new(NOW);
+        let gather = collected.gather(&broker, &mut cx, 1);
+        gather.fill_after(&broker, &cx, 1, |_| 0);
+        assert_ne!(broker.next_deadline(), idle);
+        gather.put(&broker, &mut cx, 0, 1);
+        assert_eq!(broker.next_deadline(), idle);
+        gather.fill_after(&broker, &cx, 1, |_| 0);
+        assert_eq!(broker.next_deadline(), idle);
+    }
+}

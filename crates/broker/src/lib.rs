@@ -40,6 +40,8 @@ mod runtime;
 mod settings;
 mod shard_configs;
 mod sync;
+#[cfg(test)]
+mod testing;
 mod transactions;
 mod waiting;
 

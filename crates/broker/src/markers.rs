@@ -56,3 +56,32 @@ impl Broker {
         marker_action(code)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{broker, create_topic};
+
+    /// Coordinator traps 34 and 35: only a topic that the metadata does not know lets a marker go. A partition that it
+    /// knows and nobody serves just now is owed its marker still.
+    #[test]
+    fn only_a_deleted_topic_lets_a_marker_go() {
+        let broker = broker();
+        let partition = create_topic(&broker, "t");
+        let (unknown, name) = (ErrorCode::UnknownTopicOrPartition, TopicPartition::new("t", 0));
+        assert_eq!(broker.marker_action(&TopicPartition::new("gone", 0), unknown), MarkerAction::NothingOwed);
+        assert_eq!(broker.marker_action(&TopicPartition::new("t", 1), unknown), MarkerAction::NothingOwed);
+        assert_eq!(broker.marker_action(&name, unknown), MarkerAction::Retry);
+        broker.partitions.remove_if(&name, partition.topic_id);
+        assert_eq!(broker.marker_action(&name, unknown), MarkerAction::Retry);
+    }
+
+    /// Coordinator trap 17: whatever else a partition answers, the marker is owed until it is written.
+    #[test]
+    fn an_unexpected_answer_is_tried_again() {
+        let (broker, name) = (broker(), TopicPartition::new("t", 0));
+        for code in [ErrorCode::CorruptMessage, ErrorCode::UnknownServerError, ErrorCode::KafkaStorageError] {
+            assert_eq!(broker.marker_action(&name, code), MarkerAction::Retry, "{code}");
+        }
+    }
+}
