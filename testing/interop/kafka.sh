@@ -16,7 +16,7 @@ logging=-Dlog4j2.configurationFile=$here/kafka/log4j2.properties
 
 install() {
   [ ! -e "$cache/installed" ] || return 0
-  mvn -q -B -f "$here/kafka/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/jars" >&2
+  mvn -q -B -Dstyle.color=never -f "$here/kafka/pom.xml" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$cache/jars" >&2
   touch "$cache/installed"
 }
 
@@ -60,7 +60,6 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
 P
   for setting in "${settings[@]}"; do echo "$setting" >> "$properties"; done
   java "$logging" -cp "$cache/jars/*" kafka.tools.StorageTool format -c "$properties" -t AAAAAAAAAAAAAAAAAAAAAQ > "$data/format.log" 2>&1 ||

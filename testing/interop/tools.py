@@ -49,7 +49,7 @@ class Tools:
 def topics(t):
     """create, list, describe, more partitions, delete"""
     t.run('topics', '--create', '--topic', t.topic, '--partitions', '2', '--config', 'retention.ms=86400000', said=['Created topic'])
-    t.run('topics', '--create', '--topic', t.topic, status=1, said=['already exists'])
+    t.run('topics', '--create', '--topic', t.topic, status=1, said=['TopicExistsException'])
     t.run('topics', '--list', said=['^%s$' % t.topic])
     t.run('topics', '--describe', '--topic', t.topic,
           said=[r'PartitionCount: 2\s+ReplicationFactor: 1\s+Configs: .*retention.ms=86400000', r'Partition: 1\s+Leader: \d+\s+Replicas: \d+\s+Isr: \d+'])

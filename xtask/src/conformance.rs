@@ -107,7 +107,7 @@ pub fn run(options: &Conformance) -> Result<Summary> {
     if !options.keep {
         runner::clear(&scratch)?;
     }
-    println!("conformance: what differed: {}", scratch.join("run.log").display());
+    println!("conformance: every result, and what differed: {}", scratch.join("run.log").display());
     Ok(verdict.summary(&seen, began.elapsed()))
 }
 

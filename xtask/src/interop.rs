@@ -68,7 +68,8 @@ pub fn run(options: &Interop) -> Result<Summary> {
         let setup = Setup {
             executable: executable.clone(),
             data: scratch.join(name),
-            settings: Vec::new(),
+            // New groups start at once; Kafka's own quick start has the same.
+            settings: vec!["group.initial.rebalance.delay.ms=0".into()],
             log: scratch.join("broker.log"),
         };
         for (what, done) in part(name, setup, options)? {

@@ -40,6 +40,8 @@ class ConfluentWorker:
 
     def __init__(self, client, args):
         self.args = args
+        # With the default, librdkafka 2.16 throws away its handle of the coordinator when the only broker is gone, and can wait for it for ever.
+        client.conf['metadata.recovery.strategy'] = 'none'
         settings = {**client.conf, 'group.id': args.group, 'enable.auto.commit': False, 'auto.offset.reset': 'earliest',
                     'isolation.level': 'read_committed', 'session.timeout.ms': SESSION_MS, 'heartbeat.interval.ms': 1000}
         if args.instance:

@@ -159,13 +159,8 @@ impl Runner {
                     return Ok(Halt::Done);
                 }
             };
-            let Some((name, outcome)) = result(&line) else {
-                writeln!(log, "{line}")?;
-                continue;
-            };
-            if outcome != Outcome::Passed {
-                writeln!(log, "{line}")?;
-            }
+            writeln!(log, "{line}")?;
+            let Some((name, outcome)) = result(&line) else { continue };
             left.retain(|n| *n != name);
             limit = Instant::now() + self.place.scenario_max;
             let died = self.broker_died(&name, outcome == Outcome::Failed);

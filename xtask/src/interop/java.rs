@@ -19,7 +19,15 @@ pub fn command(program: &str) -> Result<Command> {
     let mark = built.join("source.txt");
     if fs::read_to_string(&mark).unwrap_or_default() != source {
         let status = Command::new("mvn")
-            .args(["-q", "-B", "compile", "dependency:copy-dependencies", "-DincludeScope=runtime", "-f"])
+            .args([
+                "-q",
+                "-B",
+                "-Dstyle.color=never",
+                "compile",
+                "dependency:copy-dependencies",
+                "-DincludeScope=runtime",
+                "-f",
+            ])
             .arg(project.join("pom.xml"))
             .arg(format!("-Doutput.directory={}", built.display()))
             .arg(format!("-DoutputDirectory={}", built.join("jars").display()))
