@@ -292,9 +292,10 @@ fn recompress(
     walk::walk(&plain, batch.header().record_count, |record| checks.see(record))
         .map_err(AppendRefusal::Malformed)?;
     let max_timestamp = checks.finish()?;
-    let packed = match target.codec {
-        CompressionType::None => plain,
-        _ => Bytes::from(target.compress(&plain).map_err(malformed)?),
+    let packed = if target.codec == CompressionType::None {
+        plain
+    } else {
+        Bytes::from(target.compress(&plain).map_err(malformed)?)
     };
     Ok((packed, max_timestamp))
 }

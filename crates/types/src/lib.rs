@@ -1,6 +1,12 @@
 //! Kafka's vocabulary as types: ids, offsets, epochs, sequences, times, error codes, limits, and the primitives of
 //! its encoding. Every other crate speaks in these; this crate imports none of ours.
 //!
+//! ```text
+//! bytes ─► wire::Reader ─► fields ─► ids, offsets, epochs (newtypes) ─► the other crates
+//!                                                                          │
+//! bytes ◄─ wire::Writer ◄─ fields ◄───────────────────────────────────────┘
+//! ```
+//!
 //! Invariants
 //! - T1: ids, offsets, epochs and sequences are newtypes; mixing two is a compile error.
 //! - T2: a [`Sequence`] is never negative once it counts records; after `i32::MAX` comes 0.

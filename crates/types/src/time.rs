@@ -50,10 +50,17 @@ pub struct Now {
 /// When something is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Deadline {
-    /// Due once the wall clock shows this time (transaction timeouts, producer expiry: their start is persisted).
+    /// Due once the wall clock shows this time (what expires after days: its start is persisted).
     Wall(Millis),
     /// Due once the monotonic clock shows this time.
     Mono(Nanos),
+    /// Two things, one on each clock: due once either is.
+    Either {
+        /// Due once the wall clock shows this time.
+        wall: Millis,
+        /// Due once the monotonic clock shows this time.
+        mono: Nanos,
+    },
 }
 
 impl Deadline {
@@ -62,6 +69,7 @@ impl Deadline {
         match self {
             Self::Wall(at) => now.wall >= at,
             Self::Mono(at) => now.mono >= at,
+            Self::Either { wall, mono } => now.wall >= wall || now.mono >= mono,
         }
     }
 
@@ -70,6 +78,7 @@ impl Deadline {
         match self {
             Self::Wall(at) => now.mono.plus_ms(at.since(now.wall)),
             Self::Mono(at) => at,
+            Self::Either { wall, mono } => Self::Wall(wall).on_mono(now).min(mono),
         }
     }
 }

@@ -51,7 +51,7 @@ pub(super) const KEYS: &[Key] = &[
     key("log.cleanup.policy", List, Some("delete"), EachOf(&["compact", "delete"]), ClusterWide,
         "What happens to old data: delete, compact, or both.").used(),
     key("log.dir", List, Some("./fencepost-data"), Any, ReadOnly,
-        "One log directory, for when log.dirs is not set.").used().differs(Some("/tmp/kafka-logs")),
+        "One log directory, for when log.dirs is not set.").used().differs(Some("kafka-logs among the temporary files")),
     key("log.dir.failure.timeout.ms", Long, Some("30000"), AtLeast(1), ReadOnly,
         "How long a failed log directory may stay unreported before the broker stops."),
     key("log.dirs", List, None, Any, ReadOnly,

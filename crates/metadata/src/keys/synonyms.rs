@@ -117,10 +117,9 @@ pub fn group_synonym(key: &Key) -> Option<&'static Key> {
 
 /// Multiplies a number by a synonym's factor; other values stay as they are. Saturates.
 pub(crate) fn scaled(kind: Kind, text: &str, factor: i64) -> String {
-    match (kind, text.trim().parse::<i64>()) {
-        (Kind::Int | Kind::Long, Ok(number)) if factor != 1 && number >= 0 => {
-            format!("{}", number.saturating_mul(factor))
-        }
-        _ => text.into(),
+    let counts = matches!(kind, Kind::Int | Kind::Long) && factor != 1;
+    match text.trim().parse::<i64>() {
+        Ok(number) if counts && number >= 0 => format!("{}", number.saturating_mul(factor)),
+        Ok(_) | Err(_) => text.into(),
     }
 }
