@@ -77,8 +77,11 @@ impl LogOffsets {
         let partition = log.partition();
         self.recovery_points.insert(partition.clone(), log.recovery_point());
         self.high_watermarks.insert(partition.clone(), log.high_watermark());
-        let cleaned = log.cleaner_checkpoint().map(|clean_end| (partition.clone(), clean_end));
-        self.cleaner_checkpoints.extend(cleaned);
+        if log.config().cleanup_policy.compact || log.cleaner_checkpoint().is_some() {
+            // Also of a log that was never cleaned: so a gap in it is known not to come from a cleaning.
+            let clean_end = log.cleaner_checkpoint().unwrap_or(log.log_start_offset());
+            self.cleaner_checkpoints.insert(partition.clone(), clean_end);
+        }
         if log.log_start_offset() > log.first_segment_base() {
             self.log_starts.insert(partition.clone(), log.log_start_offset());
         }
@@ -204,14 +207,11 @@ impl LogDir {
             clean: self.was_clean() && &*partition.topic != METADATA_TOPIC,
             recovery_point: remembered(Checkpoint::RecoveryPoint),
             log_start_offset: remembered(Checkpoint::LogStart),
+            cleaner_checkpoint: self.offset(Checkpoint::Cleaner, &partition),
         };
         let high_watermark = remembered(Checkpoint::HighWatermark);
-        let mut log = Log::open(self.disk.clone(), partition.clone(), topic_id, config, recovery, now)?;
+        let mut log = Log::open(self.disk.clone(), partition, topic_id, config, recovery, now)?;
         log.update_high_watermark(high_watermark);
-        if log.has_directory() {
-            // Else the checkpoint is that of an earlier topic of the same name.
-            log.set_cleaner_checkpoint(self.offset(Checkpoint::Cleaner, &partition));
-        }
         Ok(log)
     }
 

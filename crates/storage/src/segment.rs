@@ -341,10 +341,14 @@ impl Segment {
             || self.time_index.entries().len() >= slots(12).saturating_sub(1)
     }
 
-    /// The largest timestamp, or when the file was last written where no record has one; `None` where neither is known.
+    /// The largest timestamp, that of the batches where the cleaner has left no record, or when the file was last written
+    /// where there are none; `None` where nothing is known.
     pub(crate) fn age_timestamp(&self) -> DiskResult<Option<Millis>> {
         if self.largest.timestamp.0 >= 0 {
             return Ok(Some(self.largest.timestamp));
+        }
+        if let Some(first) = self.first_batch_timestamp()?.filter(|first| first.0 >= 0) {
+            return Ok(Some(first));
         }
         Ok(Some(self.log.modified()?).filter(|modified| *modified != Millis::NONE))
     }

@@ -215,10 +215,17 @@ impl Life {
         assert_eq!(self.end(), end, "a process that dies loses nothing");
     }
 
+    fn remembered(&self) -> Recovery {
+        Recovery {
+            recovery_point: self.recovery_point,
+            log_start_offset: self.log_start,
+            ..Recovery::default()
+        }
+    }
+
     fn reopen_after_crash(&mut self) {
         self.tickets.clear();
-        let recovery =
-            Recovery { clean: false, recovery_point: self.recovery_point, log_start_offset: self.log_start };
+        let recovery = Recovery { clean: false, ..self.remembered() };
         self.log = open(&self.disk, recovery);
         let end = self.log.log_end_offset();
         assert!(end >= self.acknowledged, "L3: {end} is below what was acknowledged, {}", self.acknowledged);
@@ -244,8 +251,7 @@ impl Life {
         self.acknowledged = self.end();
         // Nothing that was closed is lost by a loss of power.
         self.disk = self.disk.crash(&mut self.dice);
-        let recovery =
-            Recovery { clean: true, recovery_point: self.recovery_point, log_start_offset: self.log_start };
+        let recovery = Recovery { clean: true, ..self.remembered() };
         self.log = open(&self.disk, recovery);
         assert_eq!(self.log.log_end_offset(), self.end());
         self.settle_after_open();

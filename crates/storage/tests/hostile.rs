@@ -99,7 +99,8 @@ proptest! {
         }
         let config = LogConfig { segment_bytes: 1_500, index_interval_bytes: 200, ..LogConfig::default() };
         let log_start_offset = Offset(dice.below(3) as i64 * 20);
-        let recovery = Recovery { clean, recovery_point: Offset(recovery_point), log_start_offset };
+        let recovery =
+            Recovery { clean, recovery_point: Offset(recovery_point), log_start_offset, ..Recovery::default() };
         for recovery in [recovery, unclean(0)] {
             let shared: Arc<dyn Disk> = Arc::new(disk.clone());
             if let Ok(mut log) = Log::open(shared, partition("t-0"), id, config.clone(), recovery, at_end()) {

@@ -11,7 +11,7 @@ use super::key_offsets::KeyOffsets;
 use super::output::{CleanedSegment, SWAP};
 use super::plan::{Plan, Source, group};
 use super::reader::BatchReader;
-use super::transactions::{CleanedTransactions, ControlUse};
+use super::transactions::{CleanedTransactions, KeptTransactions};
 use crate::disk::{join, remove_if_there};
 use crate::error::StorageError;
 use crate::file_name::{FileStage, OffsetFile};
@@ -24,6 +24,7 @@ pub struct Cleaning {
     plan: Plan,
     keys: KeyOffsets,
     transactions: CleanedTransactions,
+    kept_transactions: KeptTransactions,
     stage: Stage,
     /// The source that is read, and how far.
     at: usize,
@@ -102,6 +103,7 @@ impl Cleaning {
         Self {
             keys: KeyOffsets::new(&plan.config, records_max, plan.first_dirty),
             transactions: CleanedTransactions::new(&plan.aborted),
+            kept_transactions: KeptTransactions::default(),
             plan,
             stage: Stage::Mapping,
             at: 0,
@@ -355,18 +357,23 @@ impl Cleaning {
         };
         let kept = if batch.header().is_control() {
             let used = self.transactions.control(batch);
-            if let ControlUse::Needed(Some(aborted)) = used {
-                output.index_aborted(aborted);
-            }
             keeper.control(batch, used, is_last)
         } else {
             let is_aborted = self.transactions.data(batch.header());
             keeper.data(batch, is_aborted, is_last)
         };
-        match kept.map_err(|problem| reader.corrupt(problem))? {
-            Kept::Nothing => Ok(()),
-            Kept::Whole => output.append(batch, self.plan.index_interval_bytes),
-            Kept::Rewritten(batch) => output.append(&batch, self.plan.index_interval_bytes),
+        let rewritten;
+        let written = match kept.map_err(|problem| reader.corrupt(problem))? {
+            Kept::Nothing => return Ok(()),
+            Kept::Whole => batch,
+            Kept::Rewritten(batch) => {
+                rewritten = batch;
+                &rewritten
+            }
+        };
+        if let Some(aborted) = self.kept_transactions.take(written) {
+            output.index_aborted(aborted);
         }
+        output.append(written, self.plan.index_interval_bytes)
     }
 }

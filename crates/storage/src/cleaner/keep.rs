@@ -37,7 +37,7 @@ impl Keeper<'_> {
         let is_pinned = self.is_last_of_producer(header);
         let is_past = header.delete_horizon().is_some_and(|horizon| horizon <= self.now);
         match used {
-            ControlUse::Needed(_) => Ok(Kept::Whole),
+            ControlUse::Needed => Ok(Kept::Whole),
             ControlUse::Empty if is_pinned || is_last => Ok(Kept::Whole),
             ControlUse::Empty => Ok(Kept::Nothing),
             // C3: emptied, it would not tell a rebuild the epoch that it stands for.

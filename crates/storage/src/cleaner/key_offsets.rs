@@ -32,7 +32,7 @@ impl KeyOffsets {
     pub(crate) fn new(config: &CleanerConfig, records_max: u64, covered_end: Offset) -> Self {
         let load_factor = config.load_factor.clamp(0.1, 0.9);
         let slots_max = (config.dedupe_buffer_bytes / SLOT_BYTES).max(SLOTS_MIN as u64);
-        let wanted = (records_max as f64 / load_factor) as u64 + 1;
+        let wanted = ((records_max as f64 / load_factor) as u64).saturating_add(1);
         let slots = usize::try_from(wanted.clamp(SLOTS_MIN as u64, slots_max)).unwrap_or(usize::MAX);
         let len_max = (slots_max as f64 * load_factor) as usize;
         Self { slots: vec![[0; 3]; slots], len: 0, len_max, load_factor, covered_end }

@@ -53,7 +53,7 @@ impl CleanedSegment {
         Ok(())
     }
 
-    /// Keeps an aborted transaction in the index: its marker stands here, and so does data of it, or further down.
+    /// Adds an entry to the transaction index: of a marker that is about to be appended.
     pub(crate) fn index_aborted(&mut self, txn: AbortedTxn) {
         self.segment.txn_index.push(txn);
     }

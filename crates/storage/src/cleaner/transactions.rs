@@ -22,9 +22,8 @@ pub(crate) struct CleanedTransactions {
 /// What a control batch is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlUse {
-    /// It ends a transaction of which data was met, or is nothing that the cleaner knows. For an aborted transaction its
-    /// entry in the transaction index stays, too.
-    Needed(Option<AbortedTxn>),
+    /// It ends a transaction of which data was met, or is nothing that the cleaner knows.
+    Needed,
     /// It ends nothing that was met: it may go once its delete horizon has passed.
     Outlived,
     /// It has no record any more.
@@ -66,18 +65,15 @@ impl CleanedTransactions {
         // What cannot be read as a marker is none, and stays.
         match EndTxnMarker::from_batch(batch) {
             Ok(Some(marker)) => self.marker(header, marker.result),
-            Ok(None) | Err(_) => ControlUse::Needed(None),
+            Ok(None) | Err(_) => ControlUse::Needed,
         }
     }
 
     fn marker(&mut self, header: &BatchHeader, result: TransactionResult) -> ControlUse {
         let was_committed = self.committed.remove(&header.producer_id);
-        if !result.is_commit()
-            && let Some((txn, true)) = self.aborted.remove(&header.producer_id)
-        {
-            return ControlUse::Needed(Some(txn));
-        }
-        if was_committed { ControlUse::Needed(None) } else { ControlUse::Outlived }
+        let was_aborted =
+            !result.is_commit() && self.aborted.remove(&header.producer_id).is_some_and(|(_, is_met)| is_met);
+        if was_committed || was_aborted { ControlUse::Needed } else { ControlUse::Outlived }
     }
 
     fn advance(&mut self, offset: Offset) {
@@ -85,5 +81,37 @@ impl CleanedTransactions {
             // One that still stands there has ended without a marker that we met: the newer one counts.
             self.aborted.insert(txn.producer_id, (txn, false));
         }
+    }
+}
+
+/// Which transactions are open in what is written, and so which entries the transaction index gets: those that a rebuild
+/// from the same batches would make (L1).
+///
+/// Differs from Kafka, which keeps the entry as it was for one pass more, when there is no data left that it speaks of.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct KeptTransactions {
+    first_offsets: BTreeMap<ProducerId, Offset>,
+    open: BTreeSet<(Offset, ProducerId)>,
+}
+
+impl KeptTransactions {
+    /// Takes in a batch that is written; the entry, if it is the marker of an aborted transaction that has a batch left.
+    pub(crate) fn take(&mut self, batch: &Batch) -> Option<AbortedTxn> {
+        let header = batch.header();
+        let (producer_id, last_offset) = (header.producer_id, header.last_offset());
+        if !header.is_transactional() {
+            return None;
+        }
+        if !header.is_control() {
+            let first_offset = *self.first_offsets.entry(producer_id).or_insert(header.base_offset);
+            self.open.insert((first_offset, producer_id));
+            return None;
+        }
+        let marker = EndTxnMarker::from_batch(batch).ok().flatten()?;
+        let first_offset = self.first_offsets.remove(&producer_id)?;
+        self.open.remove(&(first_offset, producer_id));
+        let last_stable_offset = self.open.first().map_or(last_offset.next(), |(first, _)| *first);
+        let is_aborted = !marker.result.is_commit();
+        is_aborted.then_some(AbortedTxn { producer_id, first_offset, last_offset, last_stable_offset })
     }
 }

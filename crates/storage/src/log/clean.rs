@@ -26,7 +26,7 @@ impl Log {
         self.cleaner_checkpoint
     }
 
-    /// Takes what the checkpoint says.
+    /// Says up to where the log is clean, or that this is not known.
     pub fn set_cleaner_checkpoint(&mut self, clean_end: Option<Offset>) {
         self.cleaner_checkpoint = clean_end;
     }

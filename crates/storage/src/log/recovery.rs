@@ -30,6 +30,8 @@ pub struct Recovery {
     pub recovery_point: Offset,
     /// From the log-start checkpoint; 0 where it says nothing.
     pub log_start_offset: Offset,
+    /// From the cleaner checkpoint; `None` where it says nothing.
+    pub cleaner_checkpoint: Option<Offset>,
 }
 
 impl Log {
@@ -55,6 +57,7 @@ impl Log {
             Err(error) if error.kind == DiskErrorKind::NotFound => return Ok(log),
             listed => listed?,
         };
+        log.cleaner_checkpoint = recovery.cleaner_checkpoint;
         log.check_metadata()?;
         let live = settle(&*log.disk, &log.directory)?;
         log.snapshots = live.snapshots.clone();
@@ -240,14 +243,16 @@ impl Log {
     }
 
     /// Whether the segment does not go on where the one before it ends. Beyond it: the end of that one was lost in a crash
-    /// that the beginning of this one survived; where a cleaner is at work such gaps are its own. Before it: this one was
-    /// cut away, and the crash has undone that. Nothing from there on was ever acknowledged, and a log keeps a prefix of
-    /// what was appended.
+    /// that the beginning of this one survived. Kafka's cleaner leaves such gaps, too: below its checkpoint, or where there
+    /// is none, they are taken for its own (ours leaves none, and there always is one). Before it: this one was cut away,
+    /// and the crash has undone that. Nothing from there on was ever acknowledged, and a log keeps a prefix of what was
+    /// appended.
     ///
     /// Differs from Kafka, which keeps the segment.
     fn is_broken_before(&self, at: usize) -> bool {
         let (end, base) = (self.segments[at - 1].end_offset, self.segments[at].base_offset);
-        base < end || (base > end && !self.config.cleanup_policy.compact)
+        let may_be_cleaned = self.cleaner_checkpoint.is_none_or(|clean_end| base <= clean_end);
+        base < end || (base > end && !(self.config.cleanup_policy.compact && may_be_cleaned))
     }
 
     /// Replays the batches of a believed segment from `from` on.

@@ -20,7 +20,7 @@ use crate::common::*;
 pub const T: i64 = 1_700_000_000_000;
 pub const ID: Uuid = Uuid::from_u128(77);
 pub const LEADER: LeaderEpoch = LeaderEpoch(3);
-pub const DELETE_RETENTION_MS: i64 = 1_000;
+pub const DELETE_RETENTION_MS: i64 = 3_600_000;
 
 /// Key and value of a record; without a value it is a tombstone.
 pub type Pair<'a> = (&'a str, Option<&'a str>);
@@ -53,14 +53,19 @@ pub struct Writer<D> {
 impl<D: Disk + Clone + 'static> Writer<D> {
     pub fn new(disk: D, config: LogConfig) -> Self {
         let log = open_log(&disk, &config, clean(), T);
+        Self::over(disk, log)
+    }
+
+    /// Over a log that is open.
+    pub fn over(disk: D, log: Log) -> Self {
         Self { disk, log, now_ms: T, codec: CompressionType::None, sequences: BTreeMap::new() }
     }
 
     /// Closes or crashes, and opens again; sequences go on where the log's producers are.
     pub fn reopen(&mut self, recovery: Recovery) {
         let (config, checkpoint) = (self.log.config().clone(), self.log.cleaner_checkpoint());
+        let recovery = Recovery { cleaner_checkpoint: checkpoint, ..recovery };
         self.log = open_log(&self.disk, &config, recovery, self.now_ms);
-        self.log.set_cleaner_checkpoint(checkpoint);
         self.log.update_high_watermark(self.log.log_end_offset());
         self.read_sequences();
     }

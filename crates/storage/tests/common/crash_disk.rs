@@ -136,16 +136,29 @@ impl CrashDisk {
 
     /// Loses power: of what was not synced any part is kept. Answers the disk as the next start finds it.
     pub fn crash(&self, dice: &mut Dice) -> Self {
+        self.crash_with(dice, true)
+    }
+
+    /// The same on a disk that does not even keep the order in which the names in a directory changed.
+    pub fn crash_out_of_order(&self, dice: &mut Dice) -> Self {
+        self.crash_with(dice, false)
+    }
+
+    fn crash_with(&self, dice: &mut Dice, in_order: bool) -> Self {
         let state = self.state();
         let mut names = state.durable_names.clone();
-        // A directory keeps the order of its changes: some first ones are kept.
+        // Where a directory keeps the order of its changes, some first ones are kept.
         let directories: std::collections::BTreeSet<&str> =
             state.pending_names.iter().map(NameChange::directory).collect();
         for directory in directories {
             let changes: Vec<_> =
                 state.pending_names.iter().filter(|change| change.directory() == directory).collect();
             let kept = dice.below(changes.len() as u64 + 1) as usize;
-            changes[..kept].iter().for_each(|change| change.apply(&mut names));
+            for (at, change) in changes.iter().enumerate() {
+                if if in_order { at < kept } else { dice.one_in(2) } {
+                    change.apply(&mut names);
+                }
+            }
         }
         // What lies in a directory that is gone is gone.
         let paths: Vec<String> = names.keys().cloned().collect();

@@ -103,7 +103,7 @@ pub fn clean() -> Recovery {
 
 /// How a directory is opened after a crash.
 pub fn unclean(recovery_point: i64) -> Recovery {
-    Recovery { clean: false, recovery_point: Offset(recovery_point), log_start_offset: Offset(0) }
+    Recovery { clean: false, recovery_point: Offset(recovery_point), ..Recovery::default() }
 }
 
 /// Opens a directory that is on the disk.
