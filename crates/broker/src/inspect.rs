@@ -43,7 +43,7 @@ impl Broker {
         }
         for cell in self.transactions.all() {
             verify_shard(&cell, TransactionShard::new(cell.read(|shard| shard.config().clone())), |shard| {
-                shard.transactions().map(|(id, txn)| (id.clone(), txn.clone())).collect::<Vec<_>>()
+                shard.as_loaded().map(|(id, txn)| (id.clone(), txn)).collect::<Vec<_>>()
             });
         }
         let group_config = self.group_config(&self.image(), &self.config());

@@ -14,7 +14,7 @@ use fencepost_coordinator::{Decision, LogPosition, Record, Refusal, Shard, Token
 use fencepost_records::{Batch, BatchBuilder, EndTxnMarker};
 use fencepost_storage::MarkerAppend;
 use fencepost_types::{
-    ErrorCode, LeaderEpoch, Millis, Nanos, Now, Offset, ProducerEpoch, ProducerId, Sequence,
+    Deadline, ErrorCode, LeaderEpoch, Millis, Nanos, Now, Offset, ProducerEpoch, ProducerId, Sequence,
 };
 
 use crate::Broker;
@@ -112,13 +112,22 @@ struct ShardState<S: Shard> {
     shard: S,
     next_token: u64,
     parked: BTreeMap<Token, Respond<S>>,
-    armed: Option<(Nanos, DeadlineKey)>,
+    armed: Option<Armed>,
     /// Ticks in a row that changed nothing though something was due.
     idle_ticks: u32,
     /// After an idle tick: when the next one may come.
     next_tick_at: Nanos,
 }
 
+/// The entry in the queue of deadlines that stands for the shard's own.
+struct Armed {
+    deadline: Deadline,
+    at: Nanos,
+    key: DeadlineKey,
+}
+
+/// A wall clock may be set: what is due by it is looked at this often, however far away it seems.
+const WALL_LOOK_AGAIN_MS: i64 = 600_000;
 /// The most requests that may be parked in one shard; the next one gets `COORDINATOR_LOAD_IN_PROGRESS`.
 const PARKED_MAX: usize = 100_000;
 /// A tick that changed nothing (the log took no records, a producer id has to be fetched first) is asked again after this
@@ -244,9 +253,10 @@ impl<S: HostedShard> ShardCell<S> {
         Ok(offset)
     }
 
-    /// Arms the deadline after a load.
+    /// Lets time run after a load.
     pub fn start(self: &Arc<Self>, broker: &Arc<Broker>, now: Now) {
         let mut state = self.lock();
+        state.shard.loaded(now);
         self.arm(&mut state, broker, now);
     }
 
@@ -304,19 +314,28 @@ impl<S: HostedShard> ShardCell<S> {
 
     fn arm(self: &Arc<Self>, state: &mut ShardState<S>, broker: &Arc<Broker>, now: Now) {
         let wanted = state.shard.next_deadline().map(|deadline| {
+            let at = match deadline {
+                Deadline::Mono(at) => at,
+                Deadline::Wall(_) | Deadline::Either { .. } => {
+                    deadline.on_mono(now).min(now.mono.plus_ms(WALL_LOOK_AGAIN_MS))
+                }
+            };
             // A deadline that its own tick did not settle must not spin.
-            deadline.on_mono(now).max(state.next_tick_at)
+            (deadline, at.max(state.next_tick_at))
         });
-        if state.armed.map(|(at, _)| at) == wanted {
+        // An earlier look at the same deadline will do: it arms again.
+        let is_armed =
+            |armed: &Armed| wanted.is_some_and(|(deadline, at)| armed.deadline == deadline && armed.at <= at);
+        if state.armed.as_ref().is_some_and(is_armed) {
             return;
         }
-        if let Some((_, key)) = state.armed.take() {
-            broker.deadlines.cancel(key);
+        if let Some(armed) = state.armed.take() {
+            broker.deadlines.cancel(armed.key);
         }
-        let Some(at) = wanted else { return };
+        let Some((deadline, at)) = wanted else { return };
         let cell = Arc::clone(self);
         let key = broker.add_deadline(at, Box::new(move |broker, cx| cell.tick(broker, cx)));
-        state.armed = Some((at, key));
+        state.armed = Some(Armed { deadline, at, key });
     }
 
     fn tick(self: &Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx) {

@@ -8,6 +8,7 @@ use fencepost_metadata::image::ResourceType;
 use fencepost_metadata::keys::{Scope, Value};
 use fencepost_metadata::{BrokerConfig, ConfigView, Image};
 use fencepost_transaction::ShardConfig;
+use fencepost_types::ProducerEpoch;
 
 use crate::Broker;
 
@@ -101,6 +102,7 @@ pub(crate) fn transaction_config(image: &Image, config: &BrokerConfig) -> ShardC
         transaction_max_timeout_ms: config.transaction_max_timeout_ms,
         transactional_id_expiration_ms: i64::from(config.transactional_id_expiration_ms),
         two_phase_commit_enable: config.transaction_two_phase_commit_enable,
+        initial_producer_epoch: ProducerEpoch(config.test_initial_producer_epoch),
     }
 }
 

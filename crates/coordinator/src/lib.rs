@@ -67,6 +67,12 @@ pub trait Shard {
     /// Takes in a volatile change, after the decision's records have been appended and replayed.
     fn absorb(&mut self, now: Now, soft: Self::Soft);
 
+    /// Called once, between the replay of the whole log and the first `decide`: what is waited for in memory from here
+    /// on begins at `now`.
+    fn loaded(&mut self, now: Now) {
+        let _ = now;
+    }
+
     /// When something becomes due by itself, if ever: the engine then asks [`Shard::tick`]'s request.
     fn next_deadline(&self) -> Option<Deadline>;
 

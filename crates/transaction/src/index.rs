@@ -6,14 +6,9 @@ use fencepost_types::Millis;
 
 use crate::state::{TransactionalId, TxnMetadata};
 
-/// Due whatever the clock shows.
-const AT_ONCE: Millis = Millis(i64::MIN);
-
-/// Which ids are due when, and which are completing. A function of the entries.
+/// Which ids may be forgotten when, and which are completing. A function of the entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Index {
-    /// Open transactions, by the first millisecond beyond their timeout.
-    timeouts: BTreeSet<(Millis, TransactionalId)>,
     /// Ids without an open transaction, by their last update.
     unused: BTreeSet<(Millis, TransactionalId)>,
     /// Decided transactions that are not complete.
@@ -24,9 +19,6 @@ pub(crate) struct Index {
 
 impl Index {
     pub(crate) fn insert(&mut self, id: &TransactionalId, txn: &TxnMetadata) {
-        if let Some(due) = txn.times_out_at() {
-            self.timeouts.insert((due, id.clone()));
-        }
         if txn.state.is_expirable() {
             self.unused.insert((txn.last_update, id.clone()));
         }
@@ -39,9 +31,6 @@ impl Index {
     }
 
     pub(crate) fn remove(&mut self, id: &TransactionalId, txn: &TxnMetadata) {
-        if let Some(due) = txn.times_out_at() {
-            self.timeouts.remove(&(due, id.clone()));
-        }
         if txn.state.is_expirable() {
             self.unused.remove(&(txn.last_update, id.clone()));
         }
@@ -49,19 +38,9 @@ impl Index {
         self.without_partitions.remove(id);
     }
 
-    /// When the first thing is due, if unused ids are remembered for `expiration_ms`.
-    pub(crate) fn next_due(&self, expiration_ms: i64) -> Option<Millis> {
-        if !self.without_partitions.is_empty() {
-            return Some(AT_ONCE);
-        }
-        let timeout = self.timeouts.first().map(|(due, _)| *due);
-        let expiry = self.unused.first().map(|(last_update, _)| last_update.plus(expiration_ms));
-        timeout.into_iter().chain(expiry).min()
-    }
-
-    /// Open transactions that are beyond their timeout, the oldest deadline first.
-    pub(crate) fn timed_out(&self, now: Millis) -> impl Iterator<Item = &TransactionalId> {
-        self.timeouts.iter().take_while(move |(due, _)| *due <= now).map(|(_, id)| id)
+    /// When the first id may be forgotten, if unused ones are remembered for `expiration_ms`.
+    pub(crate) fn next_expiry(&self, expiration_ms: i64) -> Option<Millis> {
+        self.unused.first().map(|(last_update, _)| last_update.plus(expiration_ms))
     }
 
     /// Ids that have been unused for `expiration_ms`, the longest unused first.

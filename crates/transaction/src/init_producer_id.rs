@@ -22,8 +22,9 @@ impl TransactionShard {
         let Some(txn) = self.get(id) else {
             // An expected pair says nothing about an id that is not known (any more).
             let producer_id = fresh_producer_id(None, request.fresh_producer_id)?;
-            let new = TxnMetadata::new(producer_id, timeout_ms, now.wall);
-            let reply = Reply::ProducerId { producer_id, producer_epoch: new.producer_epoch };
+            let producer_epoch = self.config.initial_producer_epoch;
+            let new = TxnMetadata::new(producer_id, producer_epoch, timeout_ms, now.wall);
+            let reply = Reply::ProducerId { producer_id, producer_epoch };
             return self.write(id, new, token, reply);
         };
         self.refuse_completing(id, txn)?;

@@ -34,7 +34,8 @@
 //!   owed its marker again.
 //! - X6: the fence and the abort of an open transaction are one decision: no request can come between them
 //!   (`coordinator trap 14`). A failed append has therefore fenced nobody, and the next try raises the epoch once.
-//! - X7: an open transaction is aborted once it is more than its timeout old, by [`Request::Tick`], to the tick.
+//! - X7: an open transaction is aborted once it is more than its timeout old, by [`Request::Tick`], to the tick. Its
+//!   age is counted on the monotonic clock; the wall clock, in which its start is persisted, is asked once, at a load.
 //! - X8: every decision writes one record, but for the tombstones of expired ids.
 //!
 //! Source: KIP-98, KIP-360, KIP-588, KIP-664, KIP-890, KIP-939, KIP-994, KIP-1228; Kafka TransactionCoordinator,
@@ -57,6 +58,7 @@ mod request;
 mod shard;
 mod state;
 mod tick;
+mod timeouts;
 mod transition;
 
 pub use errors::{
@@ -69,7 +71,7 @@ pub use request::{
     AddPartitions, EndTxn, ExpectedProducer, InitProducerId, ListFilter, Markers, MarkersLeft, Reply,
     Request, StateFilter, TickOutcome, TransactionDescription, TransactionListing, VerifyPartitions,
 };
-pub use shard::{ShardConfig, TransactionShard};
+pub use shard::{ShardConfig, Soft, TransactionShard};
 pub use state::{TWO_PHASE_COMMIT_TIMEOUT_MS, TransactionState, TransactionalId, TxnMetadata};
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use fencepost_types::{
 };
 
 use crate::request::{Markers, MarkersLeft, Reply};
-use crate::shard::{Entry, Outcome, TransactionShard};
+use crate::shard::{Entry, Outcome, Soft, TransactionShard};
 use crate::state::TransactionalId;
 
 /// The markers that one decided transaction owes now. The coordinator epoch is the engine's.
@@ -136,7 +136,7 @@ impl TransactionShard {
         }
         let reply = Reply::Markers(MarkersLeft::Owed(lacking.len()));
         let mut decision = Decision::answer(token, reply);
-        decision.soft.push(MarkerProgress::Settled(markers.clone()));
+        decision.soft.push(Soft::Markers(MarkerProgress::Settled(markers.clone())));
         Ok(decision)
     }
 
@@ -147,7 +147,7 @@ impl TransactionShard {
         };
         let lacking = self.partitions_lacking(&markers.transactional_id, entry);
         let mut decision = Decision::answer(token, Reply::Markers(MarkersLeft::Owed(lacking.len())));
-        decision.soft.push(MarkerProgress::GivenUp(markers.clone()));
+        decision.soft.push(Soft::Markers(MarkerProgress::GivenUp(markers.clone())));
         Ok(decision)
     }
 
@@ -155,7 +155,7 @@ impl TransactionShard {
     pub(crate) fn complete(&self, now: Now, token: Token, id: &TransactionalId, reply: Reply) -> Outcome {
         let txn = &self.entries[id].txn;
         let mut decision = self.write(id, txn.completed(now.wall), token, reply)?;
-        decision.soft.push(MarkerProgress::Done(id.clone()));
+        decision.soft.push(Soft::Markers(MarkerProgress::Done(id.clone())));
         Ok(decision)
     }
 

@@ -7,7 +7,7 @@ use fencepost_coordinator::{Decision, Token};
 use fencepost_types::Now;
 
 use crate::request::{AddPartitions, Reply, VerifyPartitions};
-use crate::shard::{Outcome, TransactionShard, refuse_other_epoch, refuse_other_producer};
+use crate::shard::{Outcome, Soft, TransactionShard, refuse_other_epoch, refuse_other_producer};
 use crate::state::TransactionState;
 
 impl TransactionShard {
@@ -24,7 +24,11 @@ impl TransactionShard {
             return Ok(Decision::answer(token, Reply::PartitionsAdded));
         }
         let after = txn.with_partitions(&request.partitions, request.transaction_version, now.wall);
-        self.write(id, after, token, Reply::PartitionsAdded)
+        let mut decision = self.write(id, after, token, Reply::PartitionsAdded)?;
+        if !is_open {
+            decision.soft.push(Soft::Opened(id.clone()));
+        }
+        Ok(decision)
     }
 
     /// Completing comes last here: what a leader appends meanwhile is settled by its own guard

@@ -12,9 +12,22 @@ use crate::markers::{MarkerProgress, Progress};
 use crate::record::{TransactionRecord, TransactionValue, value_version};
 use crate::request::{Reply, Request};
 use crate::state::{TransactionState, TransactionalId, TxnMetadata};
+use crate::timeouts::{Timeouts, is_same_open_transaction};
 
 /// What a decision of this shard is.
-pub(crate) type Outcome = Result<Decision<TransactionRecord, MarkerProgress, Reply>, Refusal>;
+pub(crate) type Outcome = Result<Decision<TransactionRecord, Soft, Reply>, Refusal>;
+
+/// What a decision changes beside the log, gone with the process.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Soft {
+    /// News about markers.
+    Markers(MarkerProgress),
+    /// A transaction has been opened now: its time runs.
+    Opened(TransactionalId),
+}
+
+/// Due whatever the clock shows.
+const AT_ONCE: Millis = Millis(i64::MIN);
 
 /// The settings that rules of this crate read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,6 +41,9 @@ pub struct ShardConfig {
     pub transactional_id_expiration_ms: i64,
     /// `transaction.two.phase.commit.enable`.
     pub two_phase_commit_enable: bool,
+    /// `fencepost.test.initial.producer.epoch`: what new ids begin with, 0 but in tests that want to reach the last
+    /// epoch. After a rotation it is 0 always.
+    pub initial_producer_epoch: ProducerEpoch,
 }
 
 impl Default for ShardConfig {
@@ -38,6 +54,7 @@ impl Default for ShardConfig {
             transaction_max_timeout_ms: 900_000,
             transactional_id_expiration_ms: 604_800_000,
             two_phase_commit_enable: false,
+            initial_producer_epoch: ProducerEpoch(0),
         }
     }
 }
@@ -54,6 +71,8 @@ pub struct TransactionShard {
     pub(crate) index: Index,
     /// What partition leaders have said about markers since the decision or the load. Not in the log.
     pub(crate) progress: BTreeMap<TransactionalId, Progress>,
+    /// When open transactions time out. Not in the log: there the wall clock's time of their start is.
+    pub(crate) timeouts: Timeouts,
 }
 
 /// The newest record of one id.
@@ -62,12 +81,20 @@ pub(crate) struct Entry {
     pub(crate) txn: TxnMetadata,
     /// Where it lies.
     pub(crate) offset: Offset,
+    /// The version of its value: one of version 0 holds less than `txn`.
+    pub(crate) value_version: i16,
 }
 
 impl TransactionShard {
     /// A shard that knows nothing yet: replay its log into it.
     pub fn new(config: ShardConfig) -> Self {
-        Self { config, entries: BTreeMap::new(), index: Index::default(), progress: BTreeMap::new() }
+        Self {
+            config,
+            entries: BTreeMap::new(),
+            index: Index::default(),
+            progress: BTreeMap::new(),
+            timeouts: Timeouts::default(),
+        }
     }
 
     /// Takes over changed settings.
@@ -88,6 +115,14 @@ impl TransactionShard {
     /// All transactional ids, in their order.
     pub fn transactions(&self) -> impl Iterator<Item = (&TransactionalId, &TxnMetadata)> {
         self.entries.iter().map(|(id, entry)| (id, &entry.txn))
+    }
+
+    /// What a load of the log would give, in the same order (X1): records of version 0 hold less.
+    pub fn as_loaded(&self) -> impl Iterator<Item = (&TransactionalId, TxnMetadata)> {
+        self.entries.iter().map(|(id, entry)| {
+            let is_whole = entry.value_version > 0;
+            (id, if is_whole { entry.txn.clone() } else { entry.txn.as_version_0() })
+        })
     }
 
     /// Whether the transaction of `transactional_id` is decided and not yet complete: requests that were refused
@@ -172,7 +207,7 @@ pub(crate) fn fresh_producer_id(
 impl Shard for TransactionShard {
     type Request = Request;
     type Record = TransactionRecord;
-    type Soft = MarkerProgress;
+    type Soft = Soft;
     type Reply = Reply;
     type Refusal = Refusal;
 
@@ -194,21 +229,43 @@ impl Shard for TransactionShard {
 
     fn replay(&mut self, at: LogPosition, record: &TransactionRecord) {
         let id = &record.transactional_id;
-        if let Some(old) = self.entries.remove(id) {
+        let old = self.entries.remove(id);
+        if let Some(old) = &old {
             self.index.remove(id, &old.txn);
+            if !record.value.as_ref().is_some_and(|new| is_same_open_transaction(&old.txn, &new.txn)) {
+                self.timeouts.remove(id);
+            }
         }
-        if let Some(TransactionValue { txn, .. }) = &record.value {
+        if let Some(TransactionValue { version, txn }) = &record.value {
             self.index.insert(id, txn);
-            self.entries.insert(id.clone(), Entry { txn: txn.clone(), offset: at.offset });
+            let entry = Entry { txn: txn.clone(), offset: at.offset, value_version: *version };
+            self.entries.insert(id.clone(), entry);
         }
     }
 
-    fn absorb(&mut self, _now: Now, soft: MarkerProgress) {
-        self.absorb_progress(soft);
+    fn absorb(&mut self, now: Now, soft: Soft) {
+        match soft {
+            Soft::Markers(news) => self.absorb_progress(news),
+            Soft::Opened(id) => self.start_timeout(now, &id),
+        }
+    }
+
+    fn loaded(&mut self, now: Now) {
+        let open = self.entries.iter().filter(|(_, entry)| entry.txn.state == TransactionState::Ongoing);
+        let open: Vec<TransactionalId> = open.map(|(id, _)| id.clone()).collect();
+        open.iter().for_each(|id| self.start_timeout(now, id));
     }
 
     fn next_deadline(&self) -> Option<Deadline> {
-        self.index.next_due(self.config.transactional_id_expiration_ms).map(Deadline::Wall)
+        if self.index.first_without_partitions().is_some() {
+            return Some(Deadline::Wall(AT_ONCE));
+        }
+        let expiry = self.index.next_expiry(self.config.transactional_id_expiration_ms);
+        match (expiry, self.timeouts.next()) {
+            (Some(wall), Some(mono)) => Some(Deadline::Either { wall, mono }),
+            (Some(wall), None) => Some(Deadline::Wall(wall)),
+            (None, timeout) => timeout.map(Deadline::Mono),
+        }
     }
 
     fn tick() -> Request {
@@ -218,6 +275,7 @@ impl Shard for TransactionShard {
     fn check(&self) {
         self.check_entries();
         self.check_progress();
+        self.check_timeouts();
     }
 }
 

@@ -169,12 +169,16 @@ impl TxnMetadata {
         self.timeout_ms == TWO_PHASE_COMMIT_TIMEOUT_MS
     }
 
-    /// The first millisecond in which an open transaction has outlived its timeout: it must be **more** than
-    /// `timeout_ms` old. `None` when nothing is open, or when it never times out.
-    pub fn times_out_at(&self) -> Option<Millis> {
+    /// How many milliseconds an open transaction has left, as the wall clock tells it: it must be **more** than
+    /// `timeout_ms` old to time out. `None` when nothing is open, or when it never times out.
+    ///
+    /// A start in the future is that of a clock that has been set back since: it counts as now, so that nothing is kept
+    /// for longer than its timeout.
+    pub fn time_left_ms(&self, wall: Millis) -> Option<i64> {
+        let whole_ms = i64::from(self.timeout_ms) + 1;
         match self.state {
             Ongoing if self.is_two_phase_commit() => None,
-            Ongoing => Some(self.start.plus(i64::from(self.timeout_ms)).plus(1)),
+            Ongoing => Some(whole_ms.saturating_sub(wall.since(self.start)).clamp(0, whole_ms.max(0))),
             Empty | PrepareCommit | PrepareAbort | CompleteCommit | CompleteAbort => None,
         }
     }

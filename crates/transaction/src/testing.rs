@@ -7,7 +7,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use fencepost_coordinator::{LogPosition, Record, Refusal as _, Shard, Token};
 use fencepost_types::{
-    Millis, Now, Offset, ProducerEpoch, ProducerId, TopicPartition, TransactionResult, TransactionVersion,
+    Millis, Nanos, Now, Offset, ProducerEpoch, ProducerId, TopicPartition, TransactionResult,
+    TransactionVersion,
 };
 
 use crate::shard::Outcome;
@@ -27,9 +28,17 @@ pub(crate) const T: i64 = 1_700_000_000_000;
 pub(crate) use TransactionResult::{Abort, Commit};
 pub(crate) use TransactionVersion::{V0, V1, V2};
 
-/// The wall clock at `ms` after [`T`].
+/// Where the monotonic clock stands when the wall clock shows [`T`]: before it there is room for the past.
+const MONO_MS: i64 = 10_000_000;
+
+/// Both clocks at `ms` after [`T`].
 pub(crate) fn at(ms: i64) -> Now {
-    Now { wall: Millis(T + ms), ..Now::default() }
+    Now { wall: Millis(T + ms), mono: mono(ms) }
+}
+
+/// The monotonic clock at `ms` after [`T`].
+pub(crate) fn mono(ms: i64) -> Nanos {
+    Nanos(0).plus_ms(MONO_MS + ms)
 }
 
 /// Partitions `orders-N`.
@@ -66,7 +75,13 @@ impl Coordinator {
         coordinator
     }
 
+    /// A record that is in the log before the shard is loaded.
     pub(crate) fn append(&mut self, record: &TransactionRecord) {
+        self.take_in(record);
+        self.shard.loaded(self.now);
+    }
+
+    fn take_in(&mut self, record: &TransactionRecord) {
         let offset = Offset(self.log.len() as i64);
         let (key, value) = record.encode();
         self.log.push((key.expect("every record has a key"), value));
@@ -77,9 +92,10 @@ impl Coordinator {
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Reply, Refusal> {
         let decision = self.shard.decide(self.now, Token(7), request)?;
         assert_eq!(decision.transactional, None);
-        decision.records.iter().for_each(|record| self.append(record));
+        decision.records.iter().for_each(|record| self.take_in(record));
         decision.soft.into_iter().for_each(|soft| self.shard.absorb(self.now, soft));
         self.shard.check();
+        self.assert_every_timeout_runs();
         self.assert_live_equals_loaded();
         assert_eq!(decision.replies.len(), 1, "every request is answered by its own decision");
         Ok(decision.replies[0].clone().1)
@@ -116,14 +132,23 @@ impl Coordinator {
         shard
     }
 
-    /// X1. What is known about markers is lost with the process, and is left out.
+    /// X7: an open transaction has a deadline, and nothing else has.
+    fn assert_every_timeout_runs(&self) {
+        for (id, txn) in self.shard.transactions() {
+            let is_timed = txn.state == TransactionState::Ongoing && !txn.is_two_phase_commit();
+            let due = self.shard.timeouts.due(Nanos(u64::MAX)).any(|timed| timed == id);
+            assert_eq!(due, is_timed, "X7: {id}: {txn:?}");
+        }
+    }
+
+    /// X1. What is known about markers, and when timeouts began to run, is lost with the process, and is left out.
     fn assert_live_equals_loaded(&self) {
         let (mut live, mut loaded) = (self.shard.clone(), self.loaded());
         live.progress.clear();
-        if self.shard.config().transaction_version == V0 {
-            for shard in [&mut live, &mut loaded] {
-                shard.entries.values_mut().for_each(|entry| entry.txn = entry.txn.as_version_0());
-            }
+        live.timeouts = Default::default();
+        for shard in [&mut live, &mut loaded] {
+            let durable: Vec<_> = shard.as_loaded().map(|(_, txn)| txn).collect();
+            shard.entries.values_mut().zip(durable).for_each(|(entry, txn)| entry.txn = txn);
         }
         assert_eq!(live, loaded);
     }
@@ -131,6 +156,7 @@ impl Coordinator {
     /// The process dies and comes back.
     pub(crate) fn restart(&mut self) {
         self.shard = self.loaded();
+        self.shard.loaded(self.now);
     }
 
     pub(crate) fn txn(&self) -> &TxnMetadata {

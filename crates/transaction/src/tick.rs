@@ -9,10 +9,9 @@ use alloc::vec::Vec;
 use fencepost_coordinator::{Decision, Token};
 use fencepost_types::{Now, ProducerId};
 
-use crate::markers::MarkerProgress;
 use crate::record::TransactionRecord;
 use crate::request::{Reply, TickOutcome};
-use crate::shard::{Outcome, TransactionShard};
+use crate::shard::{Outcome, Soft, TransactionShard};
 use crate::state::TransactionalId;
 
 /// Tombstones of one decision: the most, …
@@ -28,7 +27,7 @@ impl TransactionShard {
             return self.complete(now, token, id, Reply::Ticked(TickOutcome::Completed(id.clone())));
         }
         let mut needs_producer_id = None;
-        for id in self.index.timed_out(now.wall) {
+        for id in self.timeouts.due(now.mono) {
             match self.aborted_by_coordinator(&self.entries[id].txn, now.wall, fresh) {
                 Ok(aborted) => {
                     let reply = Reply::Ticked(TickOutcome::TimedOut(id.clone()));
@@ -62,7 +61,7 @@ impl TransactionShard {
 }
 
 /// Tombstones.
-fn forget(expired: Vec<TransactionalId>, token: Token) -> Decision<TransactionRecord, MarkerProgress, Reply> {
+fn forget(expired: Vec<TransactionalId>, token: Token) -> Decision<TransactionRecord, Soft, Reply> {
     let count = expired.len();
     let tombstones = expired
         .into_iter()

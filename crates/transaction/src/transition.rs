@@ -12,12 +12,17 @@ use crate::state::{LAST_CLIENT_EPOCH, TransactionState, TxnMetadata};
 
 impl TxnMetadata {
     /// A new transactional id with the producer id that it was given.
-    pub(crate) fn new(producer_id: ProducerId, timeout_ms: i32, now: Millis) -> Self {
+    pub(crate) fn new(
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        timeout_ms: i32,
+        now: Millis,
+    ) -> Self {
         Self {
             producer_id,
             previous_producer_id: producer_id,
             next_producer_id: ProducerId::NONE,
-            producer_epoch: ProducerEpoch(0),
+            producer_epoch,
             last_producer_epoch: ProducerEpoch::NONE,
             timeout_ms,
             state: TransactionState::Empty,

@@ -7,5 +7,8 @@ mod groups;
 mod harness;
 mod produce;
 mod restart;
+mod transaction_rotation;
+mod transaction_time;
+mod transaction_versions;
 mod transactions;
 mod wire;

@@ -1,7 +1,7 @@
 //! Keys that are ours.
 
-use super::Kind::String;
-use super::Rule::OneOf;
+use super::Kind::{Short, String};
+use super::Rule::{Between, OneOf};
 use super::Update::ReadOnly;
 use super::{Key, key};
 
@@ -10,4 +10,6 @@ use super::{Key, key};
 pub(super) const KEYS: &[Key] = &[
     key("fencepost.durability", String, Some("fsync"), OneOf(&["fsync", "page-cache"]), ReadOnly,
         "What an acknowledged record survives: fsync a crash of the machine, page-cache one of the process.").used(),
+    key("fencepost.test.initial.producer.epoch", Short, Some("0"), Between(0, 32_766), ReadOnly,
+        "Epoch that new transactional ids begin with, for tests of exhausted epochs.").used().internal(),
 ];

@@ -135,6 +135,7 @@ fn kafkas_log_is_loaded_and_carried_on() {
         coordinator.shard.replay(LogPosition::plain(Offset(offset as i64)), &record);
         coordinator.shard.check();
     }
+    coordinator.shard.loaded(coordinator.now);
     assert_eq!(described(&coordinator.shard), kafka_described("before"));
     coordinator.settle();
     assert_eq!(described(&coordinator.shard), kafka_described("after"));

@@ -32,7 +32,7 @@ fn a_timeout_is_exact_to_the_millisecond() {
         coordinator.now = at(1_000);
         coordinator.add((FRESH, 0), &[0], V2);
         let due = T + 1_000 + i64::from(timeout_ms) + 1;
-        assert_eq!(coordinator.shard.next_deadline(), Some(Deadline::Wall(Millis(due))));
+        assert_eq!(coordinator.shard.next_deadline(), Some(Deadline::Mono(mono(due - T))));
         coordinator.now = at(due - T - 1);
         assert!(coordinator.tick().is_empty());
         assert_eq!(coordinator.state().0, Ongoing);

@@ -13,7 +13,10 @@ use std::sync::{Arc, Mutex};
 
 use fencepost_broker::metadata::StaticConfig;
 use fencepost_broker::{Broker, BrokerSettings, Durability, Edge, Listener, Standing};
-use fencepost_protocol::messages::{CreateTopicsRequest, DeleteTopicsRequest, create_topics_request};
+use fencepost_protocol::messages::{
+    CreateTopicsRequest, DeleteTopicsRequest, UpdateFeaturesRequest, create_topics_request,
+    update_features_request,
+};
 use fencepost_storage::Disk;
 use fencepost_types::{Millis, Nanos, Now, TopicPartition, Uuid};
 
@@ -198,6 +201,30 @@ impl World {
             }
         }
         panic!("{TICKS_MAX} ticks, and still something is due");
+    }
+
+    /// Somebody sets the wall clock; no time goes by.
+    pub fn step_wall_ms(&self, span_ms: i64) {
+        let now = self.now();
+        self.now.set(Now { wall: now.wall.plus(span_ms), ..now });
+    }
+
+    /// Finalizes a level of `transaction.version`, up or down.
+    pub fn set_transaction_version(self: &Rc<Self>, level: i16) {
+        let answer = self.client().ask(1, &Self::transaction_version_request(level));
+        assert_eq!(answer.error_code, 0, "{answer:?}");
+    }
+
+    /// The request of [`Self::set_transaction_version`].
+    pub fn transaction_version_request(level: i16) -> UpdateFeaturesRequest {
+        const SAFE_DOWNGRADE: i8 = 2;
+        let update = update_features_request::FeatureUpdates {
+            feature: "transaction.version".to_owned(),
+            max_version_level: level,
+            upgrade_type: SAFE_DOWNGRADE,
+            ..Default::default()
+        };
+        UpdateFeaturesRequest { feature_updates: vec![update], ..Default::default() }
     }
 
     fn tick_if_due(&self) -> bool {

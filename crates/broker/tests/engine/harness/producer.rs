@@ -72,12 +72,13 @@ impl Producer {
         let request = init(transactional_id, timeout_ms);
         let answer = client.ask(5, &request);
         assert_eq!(answer.error_code, 0, "{answer:?}");
-        Self {
-            client,
-            transactional_id: transactional_id.to_owned(),
-            id: Cell::new((answer.producer_id, answer.producer_epoch)),
-            sequences: RefCell::default(),
-        }
+        Self::holding(client, transactional_id, (answer.producer_id, answer.producer_epoch))
+    }
+
+    /// A producer that holds this pair, whoever gave it.
+    pub fn holding(client: Client, transactional_id: &str, id: (i64, i16)) -> Self {
+        let transactional_id = transactional_id.to_owned();
+        Self { client, transactional_id, id: Cell::new(id), sequences: RefCell::default() }
     }
 
     /// The next batch for a partition; what it takes up of the sequence is taken.
