@@ -1,25 +1,36 @@
 //! One client connection: frames in, answers out in the order of the requests.
+//!
+//! What a client can make us hold is bounded, whatever it sends and however slowly it reads: requests in flight, answers
+//! that it has not taken yet, one Fetch at a time, and a buffer that grows with the bytes that have come.
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use fencepost_broker::{Broker, Connection, ConnectionId, Listener, Outcome};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use fencepost_protocol::ApiKey;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::clock::Clock;
 
 /// Requests of one connection that may be read and not yet answered.
 const IN_FLIGHT_MAX: usize = 32;
+/// While more than this is ready and not yet taken by the client, nothing more is read from it.
+const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 /// A frame's buffer grows by at most this much before its bytes have arrived.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
 /// Slices that one vectored write takes.
 const SLICES_MAX: usize = 64;
+/// A client that has said its last word is given so long to take what it had asked for.
+const LINGER: Duration = Duration::from_millis(1_000);
 
 /// What every connection is served with.
 #[derive(Clone)]
@@ -38,9 +49,72 @@ pub(crate) async fn serve(service: Service, stream: TcpStream, peer: SocketAddr,
     let connection = Connection::new(id, format!("/{}", peer.ip()), service.listener.clone());
     let (reading, writing) = stream.into_split();
     let (answers, queue) = mpsc::channel(IN_FLIGHT_MAX);
-    let writer = tokio::spawn(write_answers(writing, queue));
-    let why = read_requests(&service, &connection, reading, answers, writer).await;
+    let load = Arc::new(Load::default());
+    let writer = Writer(tokio::spawn(write_answers(writing, queue, Arc::clone(&load), service.idle)));
+    let why = read_requests(&service, &connection, reading, answers, load, writer).await;
     tracing::debug!(%peer, reason = why, "connection closed");
+}
+
+/// The task that writes. It ends with the connection, whatever it waits for.
+struct Writer(JoinHandle<()>);
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What a connection makes us hold.
+#[derive(Default)]
+struct Load {
+    /// Bytes of answers that are ready and not written.
+    unsent_bytes: AtomicUsize,
+    /// Fetches that are not answered: each may become an answer of `fetch.max.bytes`.
+    fetches: AtomicUsize,
+    /// Something became less.
+    lighter: Notify,
+}
+
+impl Load {
+    fn is_light(&self, frame: &Bytes) -> bool {
+        self.unsent_bytes.load(Ordering::Acquire) <= UNSENT_BYTES_MAX
+            && (!is_fetch(frame) || self.fetches.load(Ordering::Acquire) == 0)
+    }
+
+    /// Resolves when `frame` may be handed in.
+    async fn is_light_enough(&self, frame: &Bytes) {
+        while !self.is_light(frame) {
+            let lighter = self.lighter.notified();
+            if self.is_light(frame) {
+                return;
+            }
+            lighter.await;
+        }
+    }
+
+    fn answered(&self, was_fetch: bool, outcome: &Outcome) {
+        self.unsent_bytes.fetch_add(outcome_bytes(outcome), Ordering::AcqRel);
+        if was_fetch {
+            self.fetches.fetch_sub(1, Ordering::AcqRel);
+            self.lighter.notify_one();
+        }
+    }
+
+    fn written(&self, outcome: &Outcome) {
+        self.unsent_bytes.fetch_sub(outcome_bytes(outcome), Ordering::AcqRel);
+        self.lighter.notify_one();
+    }
+}
+
+fn is_fetch(frame: &Bytes) -> bool {
+    frame.first_chunk::<2>().is_some_and(|key| i16::from_be_bytes(*key) == ApiKey::Fetch.code())
+}
+
+fn outcome_bytes(outcome: &Outcome) -> usize {
+    match outcome {
+        Outcome::Frame(chunks) => chunks.iter().map(Bytes::len).sum(),
+        Outcome::Nothing | Outcome::Close => 0,
+    }
 }
 
 async fn read_requests(
@@ -48,46 +122,49 @@ async fn read_requests(
     connection: &Arc<Connection>,
     mut reading: OwnedReadHalf,
     answers: mpsc::Sender<oneshot::Receiver<Outcome>>,
-    mut writer: tokio::task::JoinHandle<()>,
+    load: Arc<Load>,
+    mut writer: Writer,
 ) -> &'static str {
     let mut buffer = BytesMut::new();
-    loop {
+    let why = loop {
         let frame = tokio::select! {
-            _ = &mut writer => return "an answer closed it",
-            frame = tokio::time::timeout(service.idle, read_frame(&mut reading, &mut buffer, service.request_bytes_max)) => frame,
+            _ = &mut writer.0 => return "an answer closed it",
+            frame = timeout(service.idle, read_frame(&mut reading, &mut buffer, service.request_bytes_max)) => frame,
         };
         let frame = match frame {
             Ok(Ok(Some(frame))) => frame,
-            Ok(Ok(None)) => break,
-            Ok(Err(why)) => {
-                drop(answers);
-                // What was asked before the bad frame is still answered.
-                let _ = writer.await;
-                return why;
-            }
+            Ok(Ok(None)) => break "the client closed it",
+            Ok(Err(why)) => break why,
             Err(_) => return "it was idle",
         };
         let (sender, receiver) = oneshot::channel();
+        let handed_in = async {
+            load.is_light_enough(&frame).await;
+            answers.send(receiver).await.is_ok()
+        };
         tokio::select! {
-            _ = &mut writer => return "an answer closed it",
-            sent = answers.send(receiver) => if sent.is_err() { return "an answer closed it" },
+            _ = &mut writer.0 => return "an answer closed it",
+            sent = handed_in => if !sent { return "an answer closed it" },
         }
+        let (load, was_fetch) = (Arc::clone(&load), is_fetch(&frame));
+        load.fetches.fetch_add(usize::from(was_fetch), Ordering::AcqRel);
         let respond = Box::new(move |outcome| {
+            load.answered(was_fetch, &outcome);
             // The connection may be gone by the time its answer is ready.
             let _ = sender.send(outcome);
         });
         service.broker.handle(service.clock.now(), connection, frame, respond);
-    }
-    // The client has said all it wants to; what it asked may still be answered, unless it is gone altogether.
+    };
+    // What was asked before is still answered, to a client that has only closed its own direction.
     drop(answers);
-    writer.abort();
-    "the client closed it"
+    let _ = timeout(LINGER, &mut writer.0).await;
+    why
 }
 
 /// The next frame without its length; `None` at the end of the stream. Memory grows with the bytes that arrive, not
 /// with the size that is announced (wire-apis §2, `wire-frame-announced-not-sent`).
 async fn read_frame(
-    reading: &mut OwnedReadHalf,
+    reading: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,
     bytes_max: usize,
 ) -> Result<Option<Bytes>, &'static str> {
@@ -99,7 +176,12 @@ async fn read_frame(
             let Some(size) = size else { return Err("a frame announced an impossible size") };
             if buffer.len() >= 4 + size {
                 buffer.advance(4);
-                return Ok(Some(buffer.split_to(size).freeze()));
+                let frame = buffer.split_to(size).freeze();
+                if size > READ_AHEAD_BYTES {
+                    // The room of a large frame goes with the frame.
+                    *buffer = BytesMut::from(&buffer[..]);
+                }
+                return Ok(Some(frame));
             }
             wanted = 4 + size;
         }
@@ -118,22 +200,30 @@ async fn read_frame(
     }
 }
 
-async fn write_answers(mut writing: OwnedWriteHalf, mut queue: mpsc::Receiver<oneshot::Receiver<Outcome>>) {
+async fn write_answers(
+    mut writing: OwnedWriteHalf,
+    mut queue: mpsc::Receiver<oneshot::Receiver<Outcome>>,
+    load: Arc<Load>,
+    idle: Duration,
+) {
     while let Some(answer) = queue.recv().await {
-        match answer.await {
-            Ok(Outcome::Frame(chunks)) => {
-                if write_frame(&mut writing, &chunks).await.is_err() {
+        let Ok(outcome) = answer.await else { break };
+        match &outcome {
+            Outcome::Frame(chunks) => {
+                if write_frame(&mut writing, chunks, idle).await.is_err() {
                     return;
                 }
             }
-            Ok(Outcome::Nothing) => {}
-            Ok(Outcome::Close) | Err(_) => break,
+            Outcome::Nothing => {}
+            Outcome::Close => break,
         }
+        load.written(&outcome);
     }
     let _ = writing.shutdown().await;
 }
 
-async fn write_frame(writing: &mut OwnedWriteHalf, chunks: &[Bytes]) -> std::io::Result<()> {
+/// Writes a frame; a client that takes nothing of it for `idle` is given up.
+async fn write_frame(writing: &mut OwnedWriteHalf, chunks: &[Bytes], idle: Duration) -> std::io::Result<()> {
     let length = (chunks.iter().map(Bytes::len).sum::<usize>() as u32).to_be_bytes();
     let mut slices: Vec<&[u8]> = Vec::with_capacity(chunks.len() + 1);
     slices.push(&length);
@@ -142,7 +232,7 @@ async fn write_frame(writing: &mut OwnedWriteHalf, chunks: &[Bytes]) -> std::io:
     while at < slices.len() {
         let batch: Vec<IoSlice<'_>> =
             slices[at..slices.len().min(at + SLICES_MAX)].iter().map(|slice| IoSlice::new(slice)).collect();
-        let mut written = writing.write_vectored(&batch).await?;
+        let mut written = timeout(idle, writing.write_vectored(&batch)).await??;
         if written == 0 {
             return Err(std::io::ErrorKind::WriteZero.into());
         }
@@ -155,4 +245,89 @@ async fn write_frame(writing: &mut OwnedWriteHalf, chunks: &[Bytes]) -> std::io:
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reader that gives so many bytes at a time.
+    struct Slowly<'a> {
+        bytes: &'a [u8],
+        step: usize,
+    }
+
+    impl AsyncRead for Slowly<'_> {
+        fn poll_read(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+            buffer: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            let count = self.step.min(self.bytes.len()).min(buffer.remaining());
+            let (now, rest) = self.bytes.split_at(count);
+            buffer.put_slice(now);
+            self.bytes = rest;
+            std::task::Poll::Ready(Ok(()))
+        }
+    }
+
+    fn run<T>(future: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+    }
+
+    fn frame(size: usize, byte: u8) -> Vec<u8> {
+        [&(size as u32).to_be_bytes()[..], &vec![byte; size]].concat()
+    }
+
+    /// However the bytes are torn, the frames come out whole and in order, and then the end.
+    #[test]
+    fn frames_come_out_whole() {
+        let sizes =
+            [1, 3, 4, 5, 1_000, READ_AHEAD_BYTES - 4, READ_AHEAD_BYTES, READ_AHEAD_BYTES + 1, 300_000, 2];
+        let bytes: Vec<u8> = sizes.iter().flat_map(|size| frame(*size, *size as u8)).collect();
+        for step in [1, 2, 3, 7, 1_000, 70_000, usize::MAX] {
+            run(async {
+                let (mut reading, mut buffer) = (Slowly { bytes: &bytes, step }, BytesMut::new());
+                for size in sizes {
+                    let frame = read_frame(&mut reading, &mut buffer, 1 << 20).await.unwrap().unwrap();
+                    assert_eq!((frame.len(), frame[size - 1]), (size, size as u8));
+                }
+                assert_eq!(read_frame(&mut reading, &mut buffer, 1 << 20).await, Ok(None));
+            });
+        }
+    }
+
+    /// Sizes that no frame can have are refused as soon as they are announced.
+    #[test]
+    fn impossible_sizes_are_refused() {
+        for size in [0, -1, i32::MIN, 101, i32::MAX] {
+            let bytes = size.to_be_bytes();
+            let read = run(async {
+                read_frame(&mut Slowly { bytes: &bytes, step: 4 }, &mut BytesMut::new(), 100).await
+            });
+            assert!(read.is_err(), "{size}");
+        }
+    }
+
+    /// E1: a size that is announced takes no room, and the room of a large frame goes with it.
+    #[test]
+    fn room_grows_with_the_bytes() {
+        run(async {
+            let mut buffer = BytesMut::new();
+            let announced = 100_000_000_u32.to_be_bytes();
+            let mut torn = Slowly { bytes: &announced, step: 4 };
+            assert_eq!(read_frame(&mut torn, &mut buffer, usize::MAX).await, Ok(None));
+            assert!(buffer.capacity() <= 2 * READ_AHEAD_BYTES, "{}", buffer.capacity());
+
+            let mut buffer = BytesMut::new();
+            let bytes = [frame(10_000_000, 1), frame(10, 2)].concat();
+            let mut reading = Slowly { bytes: &bytes, step: usize::MAX };
+            for size in [10_000_000, 10] {
+                let frame = read_frame(&mut reading, &mut buffer, usize::MAX).await.unwrap().unwrap();
+                assert_eq!(frame.len(), size);
+                drop(frame);
+                assert!(buffer.capacity() <= 2 * READ_AHEAD_BYTES, "{}", buffer.capacity());
+            }
+        });
+    }
 }

@@ -136,8 +136,10 @@ impl Threads {
     }
 
     /// Ends the timer and the syncers; what is dirty stays dirty.
-    pub(crate) fn stop(self) {
+    pub(crate) async fn stop(self) {
         self.timer.abort();
+        // It may be in the middle of a tick, which the clean stop must not meet.
+        let _ = self.timer.await;
         self.edge.stop_syncers();
         for syncer in self.syncers {
             // A syncer that panicked has aborted the process already.

@@ -10,11 +10,13 @@
 //! - E1: memory for a frame grows with the bytes that arrive, never with the size that is announced.
 //! - E2: the ready line is printed when, and only when, the first request of every kind would succeed.
 //! - E3: answers leave a connection in the order of its requests.
+//! - E4: what one client can make us hold is bounded, however much it asks and however slowly it reads.
 
 mod clock;
 mod configuration;
 mod connection;
 mod disk;
+pub mod dump;
 mod edge;
 mod server;
 

@@ -97,19 +97,13 @@ impl Server {
     /// Binds, recovers the data, and serves. When this returns, the first request of every kind succeeds.
     pub async fn start(settings: ServerSettings) -> Result<Self, ServerError> {
         let clock = Clock::start();
-        let listen_error = |source| ServerError::Listen { address: settings.listen.clone(), source };
-        let socket = bind(&settings.listen).await.map_err(listen_error)?;
+        let listen = settings.listen.clone();
+        let listen_error = |source| ServerError::Listen { address: listen.clone(), source };
+        let socket = bind(&listen).await.map_err(listen_error)?;
         let address = socket.local_addr()?;
         let listener = advertised(&settings, address);
-        let disk = open_disk(&settings.storage)?;
         let edge = Arc::new(RealEdge::new()?);
-        let broker = Broker::start(
-            disk,
-            Arc::clone(&edge) as Arc<dyn fencepost_broker::Edge>,
-            settings.broker.clone(),
-            listener.clone(),
-            &|| clock.now(),
-        )?;
+        let broker = load(settings, listener.clone(), Arc::clone(&edge), clock).await?;
         let threads = Threads::start(&broker, &edge, clock)?;
         let (stopping, stop) = watch::channel(false);
         let service = Service {
@@ -140,7 +134,7 @@ impl Server {
         // The listener may have ended already.
         let _ = self.stopping.send(true);
         let _ = self.accepting.await;
-        self.threads.stop();
+        self.threads.stop().await;
         self.broker.stop(&|| self.clock.now()).map_err(|error| ServerError::Failed(error.to_string()))
     }
 }
@@ -159,6 +153,20 @@ async fn bind(listen: &str) -> std::io::Result<TcpSocket> {
         }
     }
     Err(refused)
+}
+
+/// Recovers the data. That may take long; who waits for it can give up.
+async fn load(
+    settings: ServerSettings,
+    listener: Listener,
+    edge: Arc<RealEdge>,
+    clock: Clock,
+) -> Result<Arc<Broker>, ServerError> {
+    let loading = tokio::task::spawn_blocking(move || {
+        let disk = open_disk(&settings.storage)?;
+        Ok(Broker::start(disk, edge, settings.broker, listener, &|| clock.now())?)
+    });
+    loading.await.map_err(std::io::Error::from)?
 }
 
 fn open_disk(storage: &Storage) -> Result<Arc<dyn Disk>, ServerError> {

@@ -1,0 +1,7 @@
+//! The server over real sockets on this machine: many clients, hostile ones, the end of connections and of the server.
+
+mod concurrent;
+mod hostile;
+mod serving;
+mod stopping;
+mod support;

@@ -1,0 +1,160 @@
+//! What well-behaved clients see.
+
+use std::io::Write;
+
+use fencepost_protocol::messages::{
+    ApiVersionsRequest, FetchRequest, MetadataRequest, ProduceRequest, fetch_request, produce_request,
+};
+use fencepost_server::{ServerError, Storage};
+
+use crate::support::{TestServer, batch, settings};
+
+/// Two hundred connections at once are served, and again while all of them are open.
+#[test]
+fn two_hundred_clients_are_served() {
+    let server = TestServer::ephemeral();
+    let mut clients: Vec<_> = (0..200).map(|_| server.client()).collect();
+    for _ in 0..2 {
+        let sent: Vec<_> =
+            clients.iter_mut().map(|client| client.send(0, &ApiVersionsRequest::default())).collect();
+        for (client, correlation_id) in clients.iter_mut().zip(sent) {
+            assert_eq!(client.receive::<ApiVersionsRequest>(0, correlation_id).error_code, 0);
+        }
+    }
+}
+
+/// Port 0 is a free one; clients are told the one that it became.
+#[test]
+fn port_0_is_a_free_port() {
+    let server = TestServer::ephemeral();
+    assert_ne!(server.address().port(), 0);
+    let answer = server.client().ask(12, &MetadataRequest::default());
+    let told: Vec<_> = answer.brokers.iter().map(|broker| (broker.host.as_str(), broker.port)).collect();
+    assert_eq!(told, [("127.0.0.1", i32::from(server.address().port()))]);
+}
+
+/// A port that is taken is a sentence, not a panic.
+#[test]
+fn a_port_that_is_taken_is_refused() {
+    let server = TestServer::ephemeral();
+    let mut again = settings(Storage::Ephemeral, &[]);
+    again.listen = server.address().to_string();
+    let Err(error) = TestServer::start(again) else { panic!("two servers on one port") };
+    assert!(matches!(error, ServerError::Listen { .. }), "{error}");
+    assert!(error.to_string().contains(&server.address().to_string()), "{error}");
+    server.check_alive();
+}
+
+/// Pipelined requests are answered in their order, the parked one first though the later ones are ready.
+#[test]
+fn answers_keep_the_order_of_requests() {
+    let server = TestServer::ephemeral();
+    let mut client = server.client();
+    assert_eq!(client.create_topic("t", 1), 0);
+    let long_poll = FetchRequest {
+        max_wait_ms: 300,
+        min_bytes: 1,
+        session_epoch: -1,
+        max_bytes: 1 << 20,
+        topics: vec![fetch_request::Topics {
+            topic: "t".to_owned(),
+            partitions: vec![fetch_request::Partitions {
+                partition_max_bytes: 1 << 20,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let parked = client.send(12, &long_poll);
+    let others: Vec<_> = (0..100).map(|_| client.send(0, &ApiVersionsRequest::default())).collect();
+    let second = client.send(12, &long_poll);
+    assert_eq!(client.receive::<FetchRequest>(12, parked).error_code, 0);
+    for correlation_id in others {
+        client.receive::<ApiVersionsRequest>(0, correlation_id);
+    }
+    assert_eq!(client.receive::<FetchRequest>(12, second).error_code, 0);
+}
+
+/// A thousand requests at once, read at leisure: all answers are there, in order.
+#[test]
+fn a_thousand_pipelined_requests_are_answered() {
+    let server = TestServer::ephemeral();
+    let mut client = server.client();
+    let mut writing = client.stream.try_clone().unwrap();
+    let (mut bytes, mut sent) = (Vec::new(), Vec::new());
+    for _ in 0..1_000 {
+        let (frame, correlation_id) = client.encode(
+            3,
+            &ApiVersionsRequest {
+                client_software_name: "test".to_owned(),
+                client_software_version: "1".to_owned(),
+                ..Default::default()
+            },
+        );
+        bytes.extend(frame);
+        sent.push(correlation_id);
+    }
+    let writer = std::thread::spawn(move || writing.write_all(&bytes).unwrap());
+    for correlation_id in sent {
+        assert_eq!(client.receive::<ApiVersionsRequest>(3, correlation_id).error_code, 0);
+    }
+    writer.join().unwrap();
+}
+
+/// A frame that comes byte by byte is a frame.
+#[test]
+fn a_torn_frame_is_put_together() {
+    let server = TestServer::ephemeral();
+    let mut client = server.client();
+    let (bytes, correlation_id) = client.encode(0, &ApiVersionsRequest::default());
+    for byte in bytes {
+        client.stream.write_all(&[byte]).unwrap();
+    }
+    client.receive::<ApiVersionsRequest>(0, correlation_id);
+}
+
+/// Records of every size arrive as they were sent, also those of several vectored writes.
+#[test]
+fn records_come_back_as_they_were() {
+    let server = TestServer::ephemeral();
+    let mut client = server.client();
+    assert_eq!(client.create_topic("t", 1), 0);
+    let sizes = [0, 1, 1_000, 65_535, 65_536, 900_000];
+    for size in sizes {
+        let records = batch(&vec![size as u8; size]);
+        let request = ProduceRequest {
+            acks: -1,
+            timeout_ms: 10_000,
+            topic_data: vec![produce_request::TopicData {
+                name: "t".to_owned(),
+                partition_data: vec![produce_request::PartitionData { index: 0, records: Some(records) }],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let answer = client.ask(9, &request);
+        assert_eq!(answer.responses[0].partition_responses[0].error_code, 0, "{answer:?}");
+    }
+    for (offset, size) in sizes.into_iter().enumerate() {
+        let request = FetchRequest {
+            session_epoch: -1,
+            max_bytes: 1,
+            topics: vec![fetch_request::Topics {
+                topic: "t".to_owned(),
+                partitions: vec![fetch_request::Partitions {
+                    fetch_offset: offset as i64,
+                    partition_max_bytes: 1,
+                    ..Default::default()
+                }],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let answer = client.ask(12, &request);
+        let records = answer.responses[0].partitions[0].records.as_ref().unwrap().concat();
+        let sent = batch(&vec![size as u8; size]);
+        assert_eq!(records.len(), sent.len());
+        assert_eq!(records[21..], sent[21..], "from the attributes on");
+    }
+}

@@ -1,0 +1,217 @@
+//! A server in this process, and blocking clients on real sockets.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::Duration;
+
+use bytes::Bytes;
+use fencepost_protocol::messages::{ApiVersionsRequest, CreateTopicsRequest, create_topics_request};
+use fencepost_protocol::{Message, Request, ResponseHeader, encode_request};
+use fencepost_server::{Server, ServerError, ServerSettings, Storage, settings_from};
+use fencepost_types::wire::Reader;
+use tokio::runtime::Runtime;
+
+/// Nothing that a test waits for takes so long.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A running server on a port of its own.
+pub struct TestServer {
+    runtime: Runtime,
+    server: Option<Server>,
+}
+
+impl TestServer {
+    /// A server that keeps its data in memory.
+    pub fn ephemeral() -> Self {
+        Self::with(&[])
+    }
+
+    /// [`Self::ephemeral`] with settings of its own.
+    pub fn with(given: &[(&str, &str)]) -> Self {
+        Self::start(settings(Storage::Ephemeral, given)).unwrap()
+    }
+
+    /// A server on a directory.
+    pub fn on(directory: &Path) -> Result<Self, ServerError> {
+        Self::start(settings(Storage::Directory(directory.to_owned()), &[]))
+    }
+
+    /// A server with these settings.
+    pub fn start(settings: ServerSettings) -> Result<Self, ServerError> {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let server = runtime.block_on(Server::start(settings))?;
+        Ok(Self { runtime, server: Some(server) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.server.as_ref().unwrap().address()
+    }
+
+    /// A client that has connected.
+    pub fn client(&self) -> SocketClient {
+        SocketClient::connect(self.address())
+    }
+
+    /// A clean stop.
+    pub fn stop(mut self) -> Result<(), ServerError> {
+        self.runtime.block_on(self.server.take().unwrap().stop())
+    }
+
+    /// Panics unless a new client is served.
+    pub fn check_alive(&self) {
+        let answer = self.client().ask(0, &ApiVersionsRequest::default());
+        assert_eq!(answer.error_code, 0);
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            // A test that has failed has said why.
+            let _ = self.runtime.block_on(server.stop());
+        }
+    }
+}
+
+/// Settings of a server on a free port of this machine, with few partitions of the internal topics.
+pub fn settings(storage: Storage, given: &[(&str, &str)]) -> ServerSettings {
+    let mut pairs = vec![
+        ("offsets.topic.num.partitions", "2"),
+        ("transaction.state.log.num.partitions", "2"),
+        ("group.initial.rebalance.delay.ms", "0"),
+    ];
+    pairs.extend_from_slice(given);
+    let pairs = pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let listen = Some("127.0.0.1:0".to_owned());
+    settings_from("", [], pairs, Some(storage.clone()), storage, listen).unwrap()
+}
+
+/// A client on a socket. Nothing is read before it is asked for.
+pub struct SocketClient {
+    pub stream: TcpStream,
+    next_correlation_id: i32,
+}
+
+impl SocketClient {
+    /// Connects.
+    pub fn connect(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, next_correlation_id: 1 }
+    }
+
+    /// The bytes of a request with its length, and its correlation id.
+    pub fn encode<R: Request>(&mut self, version: i16, request: &R) -> (Vec<u8>, i32) {
+        let correlation_id = self.next_correlation_id;
+        self.next_correlation_id += 1;
+        let frame = encode_request(correlation_id, Some("test"), version, request).into_bytes();
+        ([&(frame.len() as u32).to_be_bytes()[..], &frame].concat(), correlation_id)
+    }
+
+    /// Sends a request; answers its correlation id.
+    pub fn send<R: Request>(&mut self, version: i16, request: &R) -> i32 {
+        let (bytes, correlation_id) = self.encode(version, request);
+        self.stream.write_all(&bytes).unwrap();
+        correlation_id
+    }
+
+    /// Sends bytes as they are. A server that has closed already is fine.
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// The next frame without its length; `None` when the server has closed.
+    pub fn read_frame(&mut self) -> Option<Bytes> {
+        let mut length = [0; 4];
+        match self.stream.read_exact(&mut length) {
+            Ok(()) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+                return None;
+            }
+            Err(error) => panic!("no answer: {error}"),
+        }
+        let mut frame = vec![0; u32::from_be_bytes(length) as usize];
+        self.stream.read_exact(&mut frame).unwrap();
+        Some(frame.into())
+    }
+
+    /// The answer to the request with this correlation id, which is the next one.
+    pub fn receive<R: Request>(&mut self, version: i16, correlation_id: i32) -> R::Response {
+        let mut reader = Reader::new(self.read_frame().expect("an answer, not the end"));
+        let header = ResponseHeader::decode(&mut reader, R::API_KEY, version).unwrap();
+        assert_eq!(header.correlation_id, correlation_id, "E3: answers come in the order of the requests");
+        let response = R::Response::decode(&mut reader, version).unwrap();
+        assert_eq!(reader.remaining(), 0, "bytes behind the answer");
+        response
+    }
+
+    /// Asks and waits.
+    pub fn ask<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
+        let correlation_id = self.send(version, request);
+        self.receive::<R>(version, correlation_id)
+    }
+
+    /// Closes its own direction. A server that has closed already is fine.
+    pub fn half_close(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Whether the server has closed: waits for that.
+    pub fn is_closed(&mut self) -> bool {
+        self.read_frame().is_none()
+    }
+
+    /// Creates a topic; answers the code.
+    pub fn create_topic(&mut self, name: &str, partitions: i32) -> i16 {
+        let topic = create_topics_request::Topics {
+            name: name.to_owned(),
+            num_partitions: partitions,
+            replication_factor: 1,
+            ..Default::default()
+        };
+        self.ask(7, &CreateTopicsRequest { topics: vec![topic], ..Default::default() }).topics[0].error_code
+    }
+}
+
+/// One plain batch of one record, as a client writes it.
+pub fn batch(value: &[u8]) -> Bytes {
+    let varint = |value: i64| {
+        let mut rest = ((value << 1) ^ (value >> 63)) as u64;
+        let mut bytes = Vec::new();
+        while rest >= 0x80 {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+        bytes
+    };
+    // Attributes, timestamp delta, offset delta, no key, the value, no headers.
+    let fields = [&[0, 0, 0, 1][..], &varint(value.len() as i64), value, &[0]].concat();
+    let record = [varint(fields.len() as i64), fields].concat();
+    // Attributes, last offset delta, base and maximum timestamp, no producer, no sequence, one record.
+    let mut after_crc = vec![0, 0, 0, 0, 0, 0];
+    after_crc.extend_from_slice(&1_700_000_000_000_i64.to_be_bytes());
+    after_crc.extend_from_slice(&1_700_000_000_000_i64.to_be_bytes());
+    after_crc.extend_from_slice(&[0xff; 14]);
+    after_crc.extend_from_slice(&1_i32.to_be_bytes());
+    after_crc.extend_from_slice(&record);
+    let mut bytes = 0_i64.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&(9 + after_crc.len() as i32).to_be_bytes());
+    bytes.extend_from_slice(&(-1_i32).to_be_bytes());
+    bytes.push(2);
+    bytes.extend_from_slice(&crc32c(&after_crc).to_be_bytes());
+    bytes.extend_from_slice(&after_crc);
+    bytes.into()
+}
+
+fn crc32c(bytes: &[u8]) -> u32 {
+    let step = |crc: u32, byte: &u8| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+    };
+    !bytes.iter().fold(!0, step)
+}
