@@ -57,8 +57,11 @@ pub struct Faults {
     pub repeat_request: u64,
     /// How much later the second one may arrive, where the client's protocol can bear it.
     pub late_ms_max: u64,
-    /// Milliseconds between two accidents, at most; 0 is no accident.
-    pub accident_every_ms: u64,
+    /// Steps of the engine between two accidents, at most; 0 is no accident. Steps and not time: accidents are to come when
+    /// something is going on.
+    pub accident_every_steps: u64,
+    /// How long a sync takes, at most.
+    pub sync_us_max: u64,
     /// A sync of the disk fails, which stops the broker. Only with [`Durability::Fsync`].
     pub fail_sync_permille: u32,
 }
@@ -70,7 +73,8 @@ impl Faults {
         lose_answer: 0,
         repeat_request: 0,
         late_ms_max: 0,
-        accident_every_ms: 0,
+        accident_every_steps: 0,
+        sync_us_max: 1_000,
         fail_sync_permille: 0,
     };
 
@@ -85,7 +89,8 @@ impl Faults {
             lose_answer: rng.pick(&[0, 0, 200, 40, 15]),
             repeat_request: rng.pick(&[0, 0, 100, 20]),
             late_ms_max: rng.pick(&[2, 20, 300, 3_000]),
-            accident_every_ms: rng.pick(&[0, 0, 4_000, 1_500, 500, 150]),
+            accident_every_steps: rng.pick(&[0, 2_000, 500, 200, 100, 50]),
+            sync_us_max: rng.pick(&[1_000, 1_000, 8_000, 60_000]),
             fail_sync_permille,
         }
     }

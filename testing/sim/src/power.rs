@@ -50,7 +50,7 @@ impl World {
         self.generation += 1;
         self.sync_planned = false;
         if self.armed.is_none()
-            && self.faults.accident_every_ms > 0
+            && self.faults.accident_every_steps > 0
             && self.rng.one_in(ACCIDENT_AT_START_ONE_IN)
         {
             self.arm_some();
@@ -79,15 +79,16 @@ impl World {
         self.verify();
     }
 
-    /// Something happens now, if this is a world with accidents.
-    pub(crate) fn some_accident(&mut self) {
-        if self.faults.accident_every_ms == 0 {
+    /// The engine has made a step: perhaps it was the last one before an accident.
+    pub(crate) fn count_down_to_accident(&mut self) {
+        if self.faults.accident_every_steps == 0 {
             return;
         }
-        self.plan_accident();
-        if self.node.is_none() || self.armed.is_some() {
+        self.steps_to_accident = self.steps_to_accident.saturating_sub(1);
+        if self.steps_to_accident > 0 || self.node.is_none() || self.armed.is_some() {
             return;
         }
+        self.steps_to_accident = self.rng.range(1, self.faults.accident_every_steps + 1);
         let accident = self.rng.pick(Accident::covered_by(self.durability));
         self.accident(accident);
     }
@@ -158,13 +159,6 @@ impl World {
     pub(crate) fn stopped_by_itself(&mut self, sentence: &str) {
         assert!(self.faults.fail_sync_permille > 0, "the broker stopped by itself: {sentence}");
         self.lose(Accident::MachineCrash);
-    }
-
-    pub(crate) fn plan_accident(&mut self) {
-        if self.faults.accident_every_ms > 0 {
-            let after = self.rng.range(1, self.faults.accident_every_ms + 1) * MS;
-            self.plan(after, Event::Accident);
-        }
     }
 
     /// Tells the disk what is to go wrong.

@@ -37,8 +37,6 @@ pub(crate) enum Event {
     Arrive { arrival: ArrivalCell, with: Option<Bytes> },
     /// The thread that syncs has time for one partition.
     Sync { generation: u64 },
-    /// Something goes wrong.
-    Accident,
     /// The process comes back.
     Restart,
     /// Somebody has slept long enough.
@@ -89,6 +87,7 @@ pub struct World {
     /// The accident that the disk's calls are counted down to.
     pub(crate) armed: Option<Accident>,
     pub(crate) accidents: u64,
+    pub(crate) steps_to_accident: u64,
     next_order: u64,
     events: BinaryHeap<Reverse<Planned>>,
     steps: u64,
@@ -114,6 +113,7 @@ impl World {
             sync_planned: false,
             armed: None,
             accidents: 0,
+            steps_to_accident: faults.accident_every_steps,
             next_order: 0,
             events: BinaryHeap::new(),
             steps: 0,
@@ -122,7 +122,6 @@ impl World {
         world.note(&format!("{faults:?}, {:?}", world.durability));
         world.set_disk_faults();
         world.start();
-        world.plan_accident();
         Rc::new(RefCell::new(world))
     }
 
@@ -199,6 +198,7 @@ impl World {
     /// Takes the next event. `false` when there is none left, and nothing is due.
     pub(crate) fn step(&mut self) -> bool {
         let before = self.now;
+        let mut is_step = true;
         let planned = self.events.peek().map(|Reverse(planned)| planned.at);
         let due = self.node.as_ref().and_then(|node| node.wake_at);
         match (planned, due) {
@@ -210,10 +210,14 @@ impl World {
             _ => {
                 let Some(Reverse(planned)) = self.events.pop() else { return false };
                 self.now = self.now.max(planned.at);
+                is_step = matches!(planned.event, Event::Deliver(_) | Event::Sync { .. });
                 self.happen(planned.event);
             }
         }
         self.after_engine();
+        if is_step {
+            self.count_down_to_accident();
+        }
         self.events_at_once = if self.now == before { self.events_at_once + 1 } else { 0 };
         assert!(self.events_at_once < EVENTS_AT_ONCE_MAX, "something goes on for ever at {} ns", self.now);
         true
@@ -237,7 +241,6 @@ impl World {
                 }
             }
             Event::Sync { generation } => self.sync(generation),
-            Event::Accident => self.some_accident(),
             Event::Restart => self.start(),
             Event::Wake => {}
         }
@@ -259,7 +262,7 @@ impl World {
     fn plan_sync(&mut self) {
         if !self.sync_planned {
             self.sync_planned = true;
-            let after = self.rng.range(50_000, MS);
+            let after = self.rng.range(50, self.faults.sync_us_max + 1) * 1_000;
             let generation = self.generation;
             self.plan(after, Event::Sync { generation });
         }
