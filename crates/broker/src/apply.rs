@@ -39,6 +39,10 @@ impl Broker {
         for (topic, topic_id, index) in &gone {
             self.drop_partition(cx, topic, *topic_id, *index);
         }
+        if !gone.is_empty() {
+            // The next topic of the name must not be taken for clean.
+            self.write_cleaner_checkpoint(cx);
+        }
         if !delta.topics_deleted.is_empty() {
             let topics = delta.topics_deleted.iter();
             self.forget_offsets(cx, topics.map(|topic| (topic.name.clone(), topic.id)).collect());

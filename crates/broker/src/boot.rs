@@ -91,6 +91,7 @@ impl Broker {
             deadlines: Default::default(),
             sync_queue: Default::default(),
             partitions: Default::default(),
+            cleaner: Default::default(),
             transactions: Default::default(),
             producer_ids: Default::default(),
             groups: Default::default(),

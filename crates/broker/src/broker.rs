@@ -10,6 +10,7 @@ use fencepost_metadata::{BrokerConfig, Image};
 use fencepost_storage::{Disk, LogDir};
 use fencepost_types::{BrokerId, Nanos, Now, Uuid};
 
+use crate::cleaning::Cleaner;
 use crate::connection::Listener;
 use crate::controller::ControllerCell;
 use crate::cx::{Cx, Task};
@@ -35,6 +36,7 @@ pub struct Broker {
     pub(crate) deadlines: Deadlines,
     pub(crate) sync_queue: SyncQueue,
     pub(crate) partitions: Partitions,
+    pub(crate) cleaner: Cleaner,
     pub(crate) transactions: TransactionCoordinator,
     pub(crate) producer_ids: ProducerIds,
     pub(crate) groups: GroupCoordinator,

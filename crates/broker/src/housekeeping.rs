@@ -1,9 +1,10 @@
-//! What a broker does beside serving: producers expire, old segments go, checkpoints are written; and the clean stop.
+//! What a broker does beside serving: producers expire, old segments go, checkpoints are written; and the clean stop. The
+//! cleaner has a file of its own.
 
 use std::sync::Arc;
 
 use fencepost_metadata::Request;
-use fencepost_storage::{LogOffsets, StorageError};
+use fencepost_storage::{DiskErrorKind, LogOffsets, StorageError};
 use fencepost_types::Now;
 
 use crate::Broker;
@@ -22,6 +23,7 @@ impl Broker {
         self.plan_chore(now, config.log_retention_check_interval_ms, apply_retention);
         let checkpoint_ms = i64::from(config.log_flush_offset_checkpoint_interval_ms);
         self.plan_chore(now, checkpoint_ms, write_checkpoints);
+        self.start_cleaner(now);
     }
 
     fn plan_chore(self: &Arc<Self>, now: Now, every_ms: i64, chore: Chore) {
@@ -35,10 +37,38 @@ impl Broker {
         );
     }
 
+    /// Unlinks the files of segments that are no more, after the topic's `file.delete.delay.ms`.
+    pub(crate) fn unlink_later(self: &Arc<Self>, now: Now, topic: &str, files: Vec<String>) {
+        let delay_ms = self.topic_config(topic).file_delete_delay_ms;
+        let unlink = move |broker: &Arc<Self>, _: &mut Cx| {
+            for file in &files {
+                match broker.disk.remove(file) {
+                    Ok(()) => {}
+                    // Its topic was deleted, or a later file of that name was waiting for the same.
+                    Err(error) if error.kind == DiskErrorKind::NotFound => {}
+                    Err(error) => tracing::warn!(file, %error, "an old segment could not be unlinked"),
+                }
+            }
+        };
+        self.add_deadline(now.mono.plus_ms(delay_ms), Box::new(unlink));
+    }
+
+    /// What is to be remembered of every log.
+    pub(crate) fn log_offsets(&self) -> LogOffsets {
+        let mut offsets = LogOffsets::default();
+        for partition in self.partitions.all() {
+            // A partition that is gone needs no checkpoint.
+            let _ = partition.with(|state| offsets.add(&state.log));
+        }
+        let _ = self.controller().partition().with(|state| offsets.add(&state.log));
+        offsets
+    }
+
     /// Stops cleanly: everything is synced and closed, the metadata says so, and the mark of a clean stop is left. The
     /// edge has stopped serving before.
     pub fn stop(self: &Arc<Self>, clock: &dyn Fn() -> Now) -> Result<(), StartError> {
         while self.sync_next(clock) {}
+        self.enter(clock(), |broker, cx| broker.stop_cleaner(cx));
         self.drive(Request::ShutDownBroker, clock)?;
         let mut offsets = LogOffsets::default();
         for partition in self.partitions.all() {
@@ -65,33 +95,19 @@ fn apply_retention(broker: &Arc<Broker>, cx: &mut Cx) {
     for partition in broker.partitions.all() {
         match partition.apply_retention(cx) {
             Ok(files) if files.is_empty() => {}
-            Ok(files) => {
-                let delay_ms = broker.topic_config(&partition.name.topic).file_delete_delay_ms;
-                let unlink = move |broker: &Arc<Broker>, _: &mut Cx| {
-                    for file in &files {
-                        if let Err(error) = broker.disk.remove(file) {
-                            tracing::warn!(file, %error, "an old segment could not be unlinked");
-                        }
-                    }
-                };
-                broker.add_deadline(cx.now.mono.plus_ms(delay_ms), Box::new(unlink));
-            }
+            Ok(files) => broker.unlink_later(cx.now, &partition.name.topic, files),
             Err(error) => broker.log_dir_failed(cx, &error),
         }
     }
 }
 
 fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {
-    let mut offsets = LogOffsets::default();
-    for partition in broker.partitions.all() {
-        // A partition that is gone needs no checkpoint.
-        let _ = partition.with(|state| offsets.add(&state.log));
-        if broker.durability() == Durability::PageCache {
+    if broker.durability() == Durability::PageCache {
+        for partition in broker.partitions.all() {
             partition.queue_sync(broker);
         }
     }
-    let _ = broker.controller().partition().with(|state| offsets.add(&state.log));
-    let written: Result<(), StorageError> = broker.log_dir.write_checkpoints(&offsets);
+    let written: Result<(), StorageError> = broker.log_dir.write_checkpoints(&broker.log_offsets());
     if let Err(error) = written {
         broker.log_dir_failed(cx, &error);
     }

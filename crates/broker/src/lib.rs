@@ -20,6 +20,7 @@ mod apis;
 mod apply;
 mod boot;
 mod broker;
+mod cleaning;
 mod connection;
 mod controller;
 mod cx;

@@ -94,6 +94,8 @@ pub struct CleaningReport {
     pub bytes_before: u64,
     /// Bytes of those that took their places.
     pub bytes_after: u64,
+    /// Bytes that were read and written for it, both passes together: what a throttle counts.
+    pub bytes_moved: u64,
 }
 
 impl Cleaning {
@@ -238,6 +240,7 @@ impl Cleaning {
                     if !is_taken {
                         return self.begin_pass_2();
                     }
+                    self.report.bytes_moved += batch.bytes().len() as u64;
                     left = left.saturating_sub(batch.bytes().len() as u64);
                     if left == 0 {
                         self.reader = Some(reader);
@@ -362,6 +365,7 @@ impl Cleaning {
             let is_aborted = self.transactions.data(batch.header());
             keeper.data(batch, is_aborted, is_last)
         };
+        self.report.bytes_moved += batch.bytes().len() as u64;
         let rewritten;
         let written = match kept.map_err(|problem| reader.corrupt(problem))? {
             Kept::Nothing => return Ok(()),
@@ -371,6 +375,7 @@ impl Cleaning {
                 &rewritten
             }
         };
+        self.report.bytes_moved += written.bytes().len() as u64;
         if let Some(aborted) = self.kept_transactions.take(written) {
             output.index_aborted(aborted);
         }
