@@ -75,4 +75,6 @@ pub use shard::{ShardConfig, Soft, TransactionShard};
 pub use state::{TWO_PHASE_COMMIT_TIMEOUT_MS, TransactionState, TransactionalId, TxnMetadata};
 
 #[cfg(test)]
+mod tables;
+#[cfg(test)]
 mod testing;
