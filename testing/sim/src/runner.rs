@@ -60,7 +60,7 @@ pub fn playing() -> Option<Run> {
 pub fn saved(directory: &Path) -> Result<Vec<Run>, String> {
     let unreadable = |error: std::io::Error| format!("{}: {error}", directory.display());
     let mut files = Vec::new();
-    // allow(fs): the seeds are files of the repository, not of the simulated world.
+    // allow(disk): the seeds are files of the repository, not of the simulated world.
     for entry in std::fs::read_dir(directory).map_err(unreadable)? {
         files.push(entry.map_err(unreadable)?.path());
     }
@@ -68,7 +68,7 @@ pub fn saved(directory: &Path) -> Result<Vec<Run>, String> {
     files.sort();
     let mut runs = Vec::new();
     for path in files {
-        // allow(fs): as above.
+        // allow(disk): as above.
         let text = std::fs::read_to_string(&path).map_err(unreadable)?;
         for line in text.lines() {
             let words = line.split('#').next().unwrap_or_default();
