@@ -1,5 +1,6 @@
 //! The engine from outside: frames in, answers out, over a memory disk, with a clock and syncs in the test's hands.
 
+mod cleaning;
 mod completing;
 mod durability;
 mod fetch;
@@ -9,6 +10,7 @@ mod produce;
 mod restart;
 mod transaction_rotation;
 mod transaction_time;
+mod transaction_traps;
 mod transaction_versions;
 mod transactions;
 mod wire;
