@@ -30,4 +30,6 @@ pub use apis::Apis;
 pub use committed::{CommittedRecord, read_committed};
 pub use connection::{Connection, FRAME_BYTES_MAX, Options};
 pub use error::ClientError;
+pub use fencepost_protocol as protocol;
+pub use fencepost_types as types;
 pub use producer::TransactionalProducer;

@@ -1,0 +1,194 @@
+//! `fencepost serve` from outside: the ready line, signals, settings, directories, what outlives a kill.
+
+mod process;
+
+use std::time::Duration;
+
+use fencepost_client::protocol::messages::{FetchRequest, fetch_request};
+use fencepost_client::types::{Millis, Offset, TopicPartition, TransactionResult, TransactionVersion};
+use fencepost_client::{TransactionalProducer, read_committed};
+
+use process::{Process, Serve, create_topic};
+
+/// A signal ends the process within this.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
+/// Exactly one line on stdout, `fencepost ready HOST:PORT`, once the first request is served; everything else is stderr's.
+/// SIGTERM and SIGINT end the process with code 0 within a second, also while a client waits.
+#[test]
+fn one_line_and_a_quick_end() {
+    for signal in ["TERM", "INT"] {
+        let process = Serve::ephemeral().start();
+        assert!(process.address.ip().is_loopback() && process.address.port() != 0);
+        let mut client = process.connect();
+        create_topic(&mut client, "t");
+        let waiting = std::thread::spawn(move || {
+            let request = FetchRequest {
+                max_wait_ms: 60_000,
+                min_bytes: 1,
+                max_bytes: 1_000,
+                session_epoch: -1,
+                topics: vec![fetch_request::Topics {
+                    topic: "t".to_owned(),
+                    partitions: vec![fetch_request::Partitions {
+                        partition_max_bytes: 1_000,
+                        ..Default::default()
+                    }],
+                    ..Default::default()
+                }],
+                ..Default::default()
+            };
+            client.call_at(12, &request)
+        });
+        let ended = process.signal(signal);
+        assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+        assert_eq!(ended.stdout, "");
+        assert!(ended.took < STOP_MAX, "{ended:?}");
+        assert!(waiting.join().unwrap().is_err(), "its connection was closed");
+    }
+}
+
+/// A value out of range stops the start with one sentence; so does a file that is not there, and an argument that is no
+/// setting.
+#[test]
+fn a_wrong_setting_is_one_sentence() {
+    let one_sentence = |stderr: String, about: &str| {
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.starts_with("fencepost: ") && stderr.contains(about), "{stderr}");
+        assert!(!stderr.contains("panicked"), "{stderr}");
+    };
+    let ephemeral = |property: &str| Serve::ephemeral().with(&["-X", property]).refused();
+    one_sentence(ephemeral("num.partitions=0"), "num.partitions=0");
+    one_sentence(ephemeral("log.segment.bytes=many"), "log.segment.bytes=many");
+    one_sentence(ephemeral("offsets.topic.replication.factor=3"), "offsets.topic.replication.factor");
+    one_sentence(ephemeral("fencepost.durability=maybe"), "fencepost.durability=maybe");
+    one_sentence(ephemeral("nonsense"), "nonsense");
+    one_sentence(Serve::ephemeral().variable("KAFKA_NUM_PARTITIONS", "-3").refused(), "num.partitions=-3");
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("nowhere.properties");
+    one_sentence(
+        Serve::ephemeral().with(&["--config", missing.to_str().unwrap()]).refused(),
+        "nowhere.properties",
+    );
+    let file = directory.path().join("a-file");
+    std::fs::write(&file, "in the way").unwrap();
+    one_sentence(Serve::on(&file).refused(), "a-file");
+}
+
+/// Settings that do nothing are listed on stderr, with the name that was perhaps meant; the broker starts.
+#[test]
+fn what_does_nothing_is_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("server.properties");
+    std::fs::write(&config, "log.retention.hour=5\nzookeeper.connect=localhost:2181\n").unwrap();
+    let process = Serve::ephemeral()
+        .with(&["--config", config.to_str().unwrap(), "-X", "my.own.setting=1"])
+        .variable("KAFKA_NUM_PARTITION", "7")
+        .variable("KAFKA_HEAP_OPTS", "-Xmx1G")
+        .start();
+    let stderr = process.signal("TERM").stderr;
+    for (name, meant) in [
+        ("log.retention.hour", Some("log.retention.hours")),
+        ("zookeeper.connect", None),
+        ("my.own.setting", None),
+        ("num.partition", Some("num.partitions")),
+    ] {
+        let line = stderr.lines().find(|line| {
+            line.contains(&format!("ignored setting {name};"))
+                || line.ends_with(&format!("ignored setting {name}"))
+        });
+        let line = line.unwrap_or_else(|| panic!("{name} is not listed: {stderr}"));
+        if let Some(meant) = meant {
+            assert!(line.contains(&format!("did you mean {meant}?")), "{line}");
+        }
+    }
+    assert!(!stderr.contains("heap"), "that is Java's: {stderr}");
+}
+
+/// Of several values for a key the command line's counts, then the environment's, then the file's; and what each says is
+/// in force.
+#[test]
+fn the_command_line_goes_before_the_environment_before_the_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("server.properties");
+    let data = directory.path().join("data");
+    std::fs::write(&config, format!("# A comment\nnum.partitions=2\nlog.dirs={}\n", data.display())).unwrap();
+    let serve = || Serve::new().with(&["--config", config.to_str().unwrap()]);
+    let count = |process: &Process, name: &str| create_topic(&mut process.connect(), name);
+    let from_file = serve().start();
+    assert_eq!(count(&from_file, "a"), 2);
+    assert!(data.join("meta.properties").exists(), "log.dirs says where the data lies");
+    assert_eq!(from_file.signal("TERM").status.code(), Some(0));
+    let from_environment = serve().variable("KAFKA_NUM_PARTITIONS", "3").start();
+    assert_eq!(count(&from_environment, "b"), 3);
+    from_environment.signal("TERM");
+    let from_command_line =
+        serve().variable("KAFKA_NUM_PARTITIONS", "3").with(&["-X", "num.partitions=4"]).start();
+    assert_eq!(count(&from_command_line, "c"), 4);
+}
+
+/// A directory that another process holds is refused with one sentence, and that process goes on.
+#[test]
+fn a_directory_has_one_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = Serve::on(directory.path()).start();
+    let stderr = Serve::on(directory.path()).refused();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains("another process"), "{stderr}");
+    create_topic(&mut first.connect(), "t");
+    assert_eq!(first.signal("TERM").status.code(), Some(0));
+    Serve::on(directory.path()).start();
+}
+
+/// A port that is taken is refused with one sentence.
+#[test]
+fn a_port_has_one_process() {
+    let first = Serve::ephemeral().start();
+    let address = first.address.to_string();
+    let stderr = Serve::ephemeral().with_listen(&address).refused();
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    assert!(stderr.contains(&address), "{stderr}");
+}
+
+/// What was acknowledged outlives kill -9: records of committed transactions under either version and offsets; an open
+/// transaction stays open, and its records are not shown.
+#[test]
+fn what_was_acknowledged_outlives_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let partition = TopicPartition::new("t", 0);
+    let mut expected = Vec::new();
+    for round in 0..3 {
+        let process = Serve::on(directory.path()).start();
+        if round == 0 {
+            create_topic(&mut process.connect(), "t");
+        }
+        for version in [TransactionVersion::V2, TransactionVersion::V0] {
+            let id = format!("{version:?}");
+            let mut producer =
+                TransactionalProducer::open(process.connect(), &id, 60_000, Some(version)).unwrap();
+            for at in 0..3 {
+                let value = format!("{id} {round} {at}");
+                let record = (None, Some(value.as_bytes()));
+                producer.send(&partition, Millis(1_700_000_000_000), &[record]).unwrap();
+                producer.send_offsets("g", &[(partition.clone(), Offset(at))]).unwrap();
+                producer.end(TransactionResult::Commit).unwrap();
+                expected.push(value);
+            }
+        }
+        // Left open; the next round's instance ends it.
+        let mut open = TransactionalProducer::open(process.connect(), "open", 60_000, None).unwrap();
+        open.send(&partition, Millis(1_700_000_000_000), &[(None, Some(b"open"))]).unwrap();
+        let ended = process.signal("KILL");
+        assert_eq!(ended.status.code(), None);
+    }
+    let process = Serve::on(directory.path()).start();
+    let mut client = process.connect();
+    let mut open = TransactionalProducer::open(process.connect(), "open", 60_000, None).unwrap();
+    open.end(TransactionResult::Abort).unwrap();
+    let (records, _) = read_committed(&mut client, &partition, Offset(0)).unwrap();
+    let values: Vec<_> = records
+        .iter()
+        .map(|record| String::from_utf8(record.value.as_ref().unwrap().to_vec()).unwrap())
+        .collect();
+    assert_eq!(values, expected);
+}
