@@ -12,30 +12,21 @@ use fencepost_group::{GroupShard, Topics};
 use fencepost_metadata::config::{InternalTopic, offsets_topic, transaction_state_topic};
 use fencepost_metadata::controller::{NewTopic, RegisterBroker, RegisterController};
 use fencepost_metadata::image::{BrokerEpoch, Endpoint};
-use fencepost_metadata::quorum::{QUORUM_STATE_FILE, QuorumState, Voter, VoterEndpoint};
-use fencepost_metadata::{BrokerConfig, Controller, Image, Reply, Request, StaticConfig, TopicConfig};
-use fencepost_records::AppendRules;
-use fencepost_storage::{Disk, LogConfig, LogDir, MetaProperties, StorageError, write_atomically};
+use fencepost_metadata::{BrokerConfig, Controller, Image, Reply, Request};
+use fencepost_storage::{Disk, LogDir, MetaProperties, StorageError};
 use fencepost_transaction::TransactionShard;
-use fencepost_types::{ErrorCode, LeaderEpoch, Now, TopicPartition, Uuid};
+use fencepost_types::{ErrorCode, Now, TopicPartition, Uuid};
 
 use crate::Broker;
 use crate::connection::Listener;
-use crate::controller::ControllerCell;
 use crate::edge::Edge;
 use crate::group_coordinator::{GroupCell, OFFSETS_TOPIC};
-use crate::partition::Partition;
+use crate::metadata_log::{CONTROLLER_LISTENER, CONTROLLER_PORT_STEP, METADATA_TOPIC, MetadataLog};
 use crate::runtime::{Answer, ShardCell};
 use crate::settings::BrokerSettings;
 use crate::shard_configs::transaction_config;
 use crate::transactions::{TRANSACTION_STATE_TOPIC, TransactionCell};
 
-/// Name of the topic that holds the metadata log.
-const METADATA_TOPIC: &str = "__cluster_metadata";
-/// Our listener's name while there is one listener, and that of a controller that takes the directory over.
-const CONTROLLER_LISTENER: &str = "CONTROLLER";
-/// The controller's port beside the broker's, as Kafka's examples have it.
-const CONTROLLER_PORT_STEP: u16 = 1;
 /// Security protocol PLAINTEXT in a registration.
 const PLAINTEXT: i16 = 0;
 
@@ -77,7 +68,7 @@ impl Broker {
         for file in log_dir.unreadable_files() {
             tracing::warn!(file, "a checkpoint cannot be read and counts as missing: recovery takes longer");
         }
-        let (controller, epoch) = open_metadata(&log_dir, &settings, clock())?;
+        let metadata_log = MetadataLog::open(&log_dir, &settings, clock())?;
         let config = BrokerConfig::from_static(&settings.statics);
         let broker = Arc::new(Self {
             node_id: settings.node_id,
@@ -96,7 +87,7 @@ impl Broker {
             producer_ids: Default::default(),
             groups: Default::default(),
             fetch_sessions: Default::default(),
-            controller,
+            controller: Arc::clone(&metadata_log.controller),
             image: ArcSwap::from_pointee(Image::default()),
             topics: ArcSwap::from_pointee(Topics::default()),
             config: ArcSwap::from_pointee(config),
@@ -105,43 +96,13 @@ impl Broker {
             log_dir_is_offline: AtomicBool::new(false),
             broker_epoch: Mutex::new(BrokerEpoch::NONE),
         });
-        broker.lead_metadata(epoch, clock)?;
+        broker.lead_metadata(metadata_log, clock)?;
         broker.register(clock)?;
+        broker.set_aside_strays()?;
         broker.open_partitions(clock)?;
         broker.load_coordinators(clock)?;
-        broker.set_aside_strays()?;
         broker.enter(clock(), |broker, cx| broker.start_housekeeping(cx.now));
         Ok(broker)
-    }
-
-    /// Begins our leadership of the metadata log; in an empty one also its first records.
-    fn lead_metadata(
-        self: &Arc<Self>,
-        epoch: LeaderEpoch,
-        clock: &dyn Fn() -> Now,
-    ) -> Result<(), StartError> {
-        let state = QuorumState { leader_id: self.node_id, leader_epoch: epoch, static_voters: None };
-        let directory = self.controller().partition().name.to_string();
-        let written = self.enter(clock(), |broker, cx| {
-            let voter = broker.voter();
-            broker.controller().begin_leadership(broker, cx, epoch, &voter)
-        });
-        written.map_err(|code| StartError::Metadata(format!("our leadership cannot be written: {code}")))?;
-        let path = format!("{directory}/{QUORUM_STATE_FILE}");
-        write_atomically(&*self.disk, &path, state.to_json().as_bytes()).map_err(StorageError::from)?;
-        if !self.controller().read(Controller::is_bootstrapped) {
-            self.drive(Request::Bootstrap, clock)?;
-        }
-        Ok(())
-    }
-
-    fn voter(&self) -> Voter {
-        let endpoint = VoterEndpoint {
-            listener: CONTROLLER_LISTENER.to_owned(),
-            host: self.listener.host.clone(),
-            port: self.listener.port.wrapping_add(CONTROLLER_PORT_STEP),
-        };
-        Voter { id: self.node_id, directory_id: self.directory_id, endpoints: vec![endpoint] }
     }
 
     /// Registers this node, makes the internal topics if they are missing, and takes the leaderships.
@@ -254,24 +215,34 @@ impl Broker {
         Ok(())
     }
 
-    /// Directories of partitions that the metadata does not know are put aside, so that nothing is served from them.
+    /// Directories that the metadata does not know are put aside, so that nothing is served from them: a topic that is not
+    /// there, or not by that id. Where the directory does not say whose it is (storage-formats §7.7) it is ours only as
+    /// long as there is nothing in it.
     fn set_aside_strays(&self) -> Result<(), StartError> {
-        let image = self.image();
+        let image = self.controller().read(|controller| controller.image().clone());
         for directory in self.log_dir.partitions()? {
             let name = &directory.partition;
             if &*name.topic == METADATA_TOPIC {
                 continue;
             }
             let topic = image.topic_by_name(&name.topic);
-            let is_ours = topic.is_some_and(|topic| {
-                topic.partitions.contains_key(&name.partition) && directory.topic_id == Some(topic.id)
-            });
+            let topic = topic.filter(|topic| topic.partitions.contains_key(&name.partition));
+            let is_ours = match (topic, directory.topic_id) {
+                (Some(topic), Some(topic_id)) => topic.id == topic_id,
+                (Some(_), None) => !self.has_data(&name.to_string())?,
+                (None, _) => false,
+            };
             if !is_ours {
                 let aside = self.log_dir.set_aside(name, self.edge.random())?;
                 tracing::warn!(partition = %name, directory = aside, "a stray directory was put aside");
             }
         }
         Ok(())
+    }
+
+    fn has_data(&self, directory: &str) -> Result<bool, StorageError> {
+        let entries = self.disk.list(directory)?;
+        Ok(entries.iter().any(|entry| entry.name.ends_with(".log") && entry.bytes > 0))
     }
 
     /// Asks the controller, and syncs until it has answered.
@@ -300,31 +271,4 @@ impl Broker {
             }
         }
     }
-}
-
-/// Opens the metadata log and replays it. Answers the epoch in which we lead it.
-fn open_metadata(
-    log_dir: &LogDir,
-    settings: &BrokerSettings,
-    now: Now,
-) -> Result<(Arc<ControllerCell>, LeaderEpoch), StartError> {
-    let name = TopicPartition::new(METADATA_TOPIC, 0);
-    let config = BrokerConfig::from_static(&settings.statics);
-    let log_config = LogConfig {
-        segment_bytes: config.metadata_log_segment_bytes.max(0) as u64,
-        segment_ms: config.metadata_log_segment_ms,
-        ..LogConfig::default()
-    };
-    let log = log_dir.open_log(name.clone(), Uuid::METADATA_TOPIC, log_config, now)?;
-    let epoch = LeaderEpoch(log.latest_leader_epoch().map_or(1, |latest| latest.0 + 1));
-    let (rules, topic_config) = (AppendRules::default(), TopicConfig::default());
-    let partition = Partition::new(name.clone(), Uuid::METADATA_TOPIC, epoch, log, rules, &topic_config);
-    let statics: Arc<StaticConfig> = Arc::new(settings.statics.clone());
-    let controller = Controller::new(settings.node_id, statics);
-    let cell =
-        ShardCell::load(partition, controller).map_err(|code| StartError::Load { partition: name, code })?;
-    if let Some(failure) = cell.read(|controller| controller.failure().cloned()) {
-        return Err(StartError::Metadata(failure.to_string()));
-    }
-    Ok((cell, epoch))
 }

@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use fencepost_metadata::{Controller, VersionedRecord, features, quorum};
-use fencepost_records::{Batch, BatchBuilder, ControlRecordType};
-use fencepost_types::wire::Writer;
+use fencepost_metadata::{Controller, QuorumRecord, VersionedRecord, control_batch, quorum};
+use fencepost_records::Batch;
 use fencepost_types::{BrokerId, ErrorCode, LeaderEpoch, Now, Offset, Sequence};
 
 use crate::Broker;
@@ -17,12 +15,11 @@ use crate::runtime::{HostedShard, ShardCell};
 /// The controller with the metadata log.
 pub(crate) type ControllerCell = ShardCell<Controller>;
 
-/// Version of the control records that we write.
-const CONTROL_VERSION: i16 = 0;
-
 impl HostedShard for Controller {
     // The metadata log's batches carry no sequence.
     const BASE_SEQUENCE: Sequence = Sequence::NONE;
+    // M5: an image with a hole in it is none.
+    const SKIPS_UNREADABLE: bool = false;
 
     /// The image that these records make is published once they are durable, before anybody is told that they are.
     fn stepped(&mut self, _: &Arc<ControllerCell>, _: &mut Cx, _: &[VersionedRecord]) -> Option<Task> {
@@ -50,46 +47,45 @@ impl HostedShard for Controller {
     }
 }
 
+/// What the first leadership of an empty log says of the quorum.
+#[derive(Clone, Debug)]
+pub(crate) struct FirstLeadership {
+    /// The level of `kraft.version`; at 0 the log says nothing of the quorum, and the voters are static.
+    pub(crate) kraft_version: i16,
+    /// The voters.
+    pub(crate) voters: Vec<quorum::Voter>,
+}
+
 /// The control batch with which a new leadership of the metadata log begins: the change of leader, and in an empty
 /// log also the version of the quorum and its voters.
 ///
 /// Source: KIP-595, KIP-853, storage-formats §3.
-pub(crate) fn leadership_batch(
+fn leadership_batch(
     now: Now,
     base_offset: Offset,
     epoch: LeaderEpoch,
     node_id: BrokerId,
-    voter: &quorum::Voter,
-) -> Result<Batch, ErrorCode> {
-    let mut builder = BatchBuilder::new(base_offset, epoch).control(true);
-    let mut add = |kind: ControlRecordType, encode: &dyn Fn(&mut Writer)| {
-        let mut value = Writer::new();
-        encode(&mut value);
-        let value: Bytes = value.into_bytes();
-        builder.append(now.wall, Some(&kind.key()), Some(&value), &[]);
-    };
-    let change = quorum::leader_change(node_id, &[node_id]);
-    add(ControlRecordType::LeaderChange, &|w| change.encode(w, CONTROL_VERSION));
-    if base_offset == Offset(0) {
-        let version = quorum::kraft_version(features::BOOTSTRAP_KRAFT_VERSION);
-        let voters = quorum::voters(std::slice::from_ref(voter));
-        add(ControlRecordType::KRaftVersion, &|w| version.encode(w, CONTROL_VERSION));
-        add(ControlRecordType::KRaftVoters, &|w| voters.encode(w, CONTROL_VERSION));
+    first: &FirstLeadership,
+) -> Batch {
+    let mut records = vec![QuorumRecord::LeaderChange(quorum::leader_change(node_id, &[node_id]))];
+    if base_offset == Offset(0) && first.kraft_version > 0 {
+        records.push(QuorumRecord::KRaftVersion(quorum::kraft_version(first.kraft_version)));
+        records.push(QuorumRecord::Voters(quorum::voters(&first.voters)));
     }
-    builder.build().map_err(|_| ErrorCode::UnknownServerError)
+    control_batch(base_offset, epoch, now.wall, &records)
 }
 
 impl ShardCell<Controller> {
-    /// Writes the beginning of our leadership into the metadata log.
+    /// Writes the beginning of our leadership into the metadata log; `first` counts where that is empty.
     pub(crate) fn begin_leadership(
         self: &Arc<Self>,
         broker: &Arc<Broker>,
         cx: &mut Cx,
         epoch: LeaderEpoch,
-        voter: &quorum::Voter,
+        first: &FirstLeadership,
     ) -> Result<(), ErrorCode> {
         let end = self.partition().log_end_offset();
-        let batch = leadership_batch(cx.now, end, epoch, broker.node_id, voter)?;
+        let batch = leadership_batch(cx.now, end, epoch, broker.node_id, first);
         self.partition().append_as_coordinator(broker, cx, &batch, CoordinatorAppend::default())?;
         self.configure(|controller| controller.replay_control(&batch))
     }

@@ -33,6 +33,7 @@ mod handlers;
 mod housekeeping;
 mod inspect;
 mod markers;
+mod metadata_log;
 mod once;
 mod partition;
 mod partitions;

@@ -336,14 +336,15 @@ impl Partition {
         Ok(())
     }
 
-    /// Reads every batch from the log start to the log end.
+    /// Reads every batch from `from`, but not from below the log start, to the log end.
     pub(crate) fn for_each_batch(
         &self,
+        from: Offset,
         mut visit: impl FnMut(&Batch) -> Result<(), ErrorCode>,
     ) -> Result<(), ErrorCode> {
         let state = self.lock();
         let end = state.log.log_end_offset();
-        let mut at = state.log.log_start_offset();
+        let mut at = state.log.log_start_offset().max(from);
         while at < end {
             let slice = state.log.read(at, LOAD_BYTES, end, true).map_err(|error| error.code())?;
             if slice.next_offset <= at {

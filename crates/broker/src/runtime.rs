@@ -53,6 +53,8 @@ pub trait HostedShard:
 {
     /// Base sequence that Kafka writes into this coordinator's batches.
     const BASE_SEQUENCE: Sequence;
+    /// Whether a load goes on after a record that cannot be read.
+    const SKIPS_UNREADABLE: bool = true;
 
     /// Takes in a control batch of the log, at load. An error keeps the shard from being loaded.
     fn replay_control(&mut self, batch: &Batch) -> Result<(), ErrorCode> {
@@ -142,9 +144,18 @@ impl<S: HostedShard> ShardCell<S> {
     /// Makes the cell by replaying the partition's log into `shard`, from its start to its end.
     ///
     /// Source: Kafka CoordinatorLoaderImpl. Unknown record types are skipped (storage-formats §13).
-    pub fn load(partition: Arc<Partition>, mut shard: S) -> Result<Arc<Self>, ErrorCode> {
-        partition.for_each_batch(|batch| {
+    pub fn load(partition: Arc<Partition>, shard: S) -> Result<Arc<Self>, ErrorCode> {
+        Self::load_from(partition, shard, Offset(0))
+    }
+
+    /// [`Self::load`] into a shard that has everything below `from` already: a batch begins there.
+    pub fn load_from(partition: Arc<Partition>, mut shard: S, from: Offset) -> Result<Arc<Self>, ErrorCode> {
+        partition.for_each_batch(from, |batch| {
             let header = batch.header();
+            if header.base_offset < from {
+                tracing::error!(partition = %partition.name, %from, "the load begins inside a batch");
+                return Err(ErrorCode::CorruptMessage);
+            }
             if header.is_control() {
                 return shard.replay_control(batch);
             }
@@ -155,7 +166,11 @@ impl<S: HostedShard> ShardCell<S> {
                 match S::Record::decode(record.key.as_ref(), record.value.as_ref()) {
                     Ok(Some(decoded)) => shard.replay(at, &decoded),
                     Ok(None) => tracing::debug!(partition = %partition.name, offset = %at.offset, "skipped a record of an unknown type"),
-                    Err(error) => tracing::warn!(partition = %partition.name, offset = %at.offset, %error, "skipped a record that cannot be read"),
+                    Err(error) if S::SKIPS_UNREADABLE => tracing::warn!(partition = %partition.name, offset = %at.offset, %error, "skipped a record that cannot be read"),
+                    Err(error) => {
+                        tracing::error!(partition = %partition.name, offset = %at.offset, %error, "a record cannot be read");
+                        return Err(ErrorCode::CorruptMessage);
+                    }
                 }
             }
             Ok(())

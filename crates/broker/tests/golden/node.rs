@@ -87,11 +87,13 @@ impl Node {
         let node =
             Self { disk, broker, edge, connection, now: Cell::new(now), next_correlation_id: Cell::new(1) };
         node.settle();
+        node.check();
         Ok(node)
     }
 
     /// A clean stop; the disk is what is left.
     pub fn stop(self) -> MemoryDisk {
+        self.check();
         self.broker.stop(&|| self.now.get()).unwrap();
         assert_eq!(*self.edge.stops.lock().unwrap(), Vec::<String>::new());
         self.disk
@@ -107,7 +109,13 @@ impl Node {
         self.now.get().wall.0
     }
 
-    /// Runs what there is to do now, and checks every invariant.
+    /// Every invariant; and live state is what the logs say.
+    fn check(&self) {
+        self.broker.check();
+        self.broker.verify_replay();
+    }
+
+    /// Runs what there is to do now.
     pub fn settle(&self) {
         for _ in 0..ROUNDS_MAX {
             let due = self.broker.next_deadline().is_some_and(|at| at <= self.now.get().mono);
@@ -115,8 +123,6 @@ impl Node {
                 self.broker.tick(self.now.get());
             }
             if !self.broker.sync_next(|| self.now.get()) && !due {
-                self.broker.check();
-                self.broker.verify_replay();
                 return;
             }
         }
@@ -224,9 +230,15 @@ impl Node {
         while at < end {
             let fetched = self.fetch(topic, partition, at, isolation_level);
             assert_eq!(fetched.0.error_code, 0, "{topic}-{partition} at {at}");
-            let next = fetched.batches().last().map(|batch| batch.header().next_offset().0);
+            let next = fetched.batches().iter().map(|batch| batch.header().next_offset().0).max();
             let next = next.unwrap_or_else(|| panic!("nothing comes of {topic}-{partition} at {at}"));
-            records.extend(fetched.visible(isolation_level).into_iter().filter(|(offset, _)| *offset >= at));
+            for (offset, value) in fetched.visible(isolation_level) {
+                // As a consumer does: what lies before its position is not handed on.
+                if offset >= at {
+                    at = offset + 1;
+                    records.push((offset, value));
+                }
+            }
             at = next;
         }
         records

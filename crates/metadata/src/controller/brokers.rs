@@ -17,9 +17,12 @@ use fencepost_records::persisted::unregister_broker_record::UnregisterBrokerReco
 use fencepost_types::{BrokerId, Uuid};
 
 use super::leadership::{self, Departure};
+use super::update_features::MIN_INSYNC_REPLICAS;
 use super::{Controller, ControllerRefusal, Decided, Reply};
 use crate::features;
-use crate::image::{Broker, BrokerEpoch, ControllerRegistration, Endpoint, Image, LevelRange};
+use crate::image::{
+    Broker, BrokerEpoch, ConfigResource, ControllerRegistration, Endpoint, Image, LevelRange,
+};
 use crate::level::MetadataVersion;
 use crate::record::{MetadataRecord, at_level};
 
@@ -58,17 +61,43 @@ const IN_CONTROLLED_SHUTDOWN: i8 = 1;
 impl Controller {
     /// Begin, levels, End, so that nobody ever sees a part of it.
     pub(super) fn bootstrap(&self, token: Token) -> Result<Decided, ControllerRefusal> {
+        let levels = features::BOOTSTRAP.into_iter();
+        let record = |(name, level): (&str, i16)| {
+            FeatureLevelRecord { name: name.to_string(), feature_level: level }.into()
+        };
+        self.bootstrap_with(token, levels.map(record).collect(), MetadataVersion::BOOTSTRAP)
+    }
+
+    /// Begin, the records of a bootstrap checkpoint, End. With eligible leader replicas also the one value of
+    /// min.insync.replicas that they need.
+    ///
+    /// Source: KIP-1170, Kafka ActivationRecordsGenerator.
+    pub(super) fn bootstrap_from(&self, token: Token, image: &Image) -> Result<Decided, ControllerRefusal> {
+        let level = image.metadata_version().unwrap_or(MetadataVersion::MIN);
+        let mut records: Vec<MetadataRecord> =
+            image.to_records().into_iter().map(|versioned| versioned.record).collect();
+        let is_given = image.configs().value(&ConfigResource::all_brokers(), MIN_INSYNC_REPLICAS).is_some();
+        if image.has_eligible_leader_replicas() && !is_given {
+            records.extend(self.one_min_insync_replicas());
+        }
+        self.bootstrap_with(token, records, level)
+    }
+
+    fn bootstrap_with(
+        &self,
+        token: Token,
+        first: Vec<MetadataRecord>,
+        level: MetadataVersion,
+    ) -> Result<Decided, ControllerRefusal> {
         if self.is_bootstrapped() {
             return Err(ControllerRefusal::AlreadyBootstrapped);
         }
         let mut records: Vec<MetadataRecord> = Vec::new();
         records.extend(self.abort_of_open_transaction());
         records.push(BeginTransactionRecord { name: Some("Bootstrap records".to_string()) }.into());
-        for (name, level) in features::BOOTSTRAP {
-            records.push(FeatureLevelRecord { name: name.to_string(), feature_level: level }.into());
-        }
+        records.extend(first);
         records.push(EndTransactionRecord {}.into());
-        Ok(Decision::write(at_level(records, MetadataVersion::BOOTSTRAP), token, Reply::Done))
+        Ok(Decision::write(at_level(records, level), token, Reply::Done))
     }
 
     /// A transaction that its writer left open is aborted by the next one to write (cluster §5.6).

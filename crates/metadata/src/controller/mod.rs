@@ -152,11 +152,14 @@ impl Shard for Controller {
         if let Request::Bootstrap = request {
             return self.bootstrap(token);
         }
+        if let Request::BootstrapFrom(image) = request {
+            return self.bootstrap_from(token, image);
+        }
         if !self.is_bootstrapped() {
             return Err(ControllerRefusal::NotBootstrapped);
         }
         match request {
-            Request::Bootstrap => unreachable!("decided above"),
+            Request::Bootstrap | Request::BootstrapFrom(_) => unreachable!("decided above"),
             Request::RegisterController(registration) => Ok(self.register_controller(token, registration)),
             Request::RegisterBroker(registration) => self.register_broker(token, registration),
             Request::UnfenceBroker => self.unfence_broker(token),

@@ -1,5 +1,6 @@
 //! What can be asked of the controller, and what it answers.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -12,13 +13,15 @@ use super::{
     QuotaRefusal, Reassignment, ReassignmentRefusal, RegisterBroker, RegisterController, ScramChanges,
     ScramRefusal, TopicRef, UpdateFeaturesRefusal,
 };
-use crate::image::{BrokerEpoch, ConfigResource, LevelRange, ReplayError};
+use crate::image::{BrokerEpoch, ConfigResource, Image, LevelRange, ReplayError};
 
 /// A request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
     /// Writes the first records of a new log. Refused when there are any.
     Bootstrap,
+    /// The same, with what a format tool has left in a bootstrap checkpoint in place of our own levels.
+    BootstrapFrom(Box<Image>),
     /// Registers this node's controller, in case another process takes the log over.
     RegisterController(RegisterController),
     /// Registers this node's broker, fenced. Comes before the logs are served.

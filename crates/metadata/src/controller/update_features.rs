@@ -27,6 +27,8 @@ pub struct FeatureUpdate {
     pub upgrade_type: i8,
 }
 
+/// The key that has one value for all brokers once there are eligible leader replicas.
+pub(super) const MIN_INSYNC_REPLICAS: &str = "min.insync.replicas";
 const UPGRADE: i8 = 1;
 const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
@@ -178,25 +180,24 @@ impl Controller {
 
     /// With eligible leader replicas, min.insync.replicas has one value for all brokers, written in the log: the one in
     /// force moves there, and values of single brokers go.
-    fn one_min_insync_replicas(&self) -> Vec<MetadataRecord> {
-        const KEY: &str = "min.insync.replicas";
+    pub(super) fn one_min_insync_replicas(&self) -> Vec<MetadataRecord> {
         let configs = self.image().configs();
         let record = |resource_name: &str, value: Option<String>| {
             MetadataRecord::from(ConfigRecord {
                 resource_type: ResourceType::BROKER.0,
                 resource_name: resource_name.to_string(),
-                name: KEY.to_string(),
+                name: MIN_INSYNC_REPLICAS.to_string(),
                 value,
             })
         };
         let mut records = Vec::new();
-        if configs.value(&ConfigResource::all_brokers(), KEY).is_none() {
-            let given = self.statics.get(KEY).unwrap_or("1").trim().to_string();
+        if configs.value(&ConfigResource::all_brokers(), MIN_INSYNC_REPLICAS).is_none() {
+            let given = self.statics.get(MIN_INSYNC_REPLICAS).unwrap_or("1").trim().to_string();
             records.push(record("", Some(given)));
         }
         for (resource, values) in configs.iter() {
             let is_broker = resource.kind == ResourceType::BROKER && !resource.name.is_empty();
-            if is_broker && values.contains_key(KEY) {
+            if is_broker && values.contains_key(MIN_INSYNC_REPLICAS) {
                 records.push(record(&resource.name, None));
             }
         }
