@@ -26,6 +26,7 @@ mod controller;
 mod cx;
 mod deadlines;
 mod dispatch;
+pub mod dump;
 mod edge;
 mod gather;
 mod group_coordinator;
