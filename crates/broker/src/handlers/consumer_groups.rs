@@ -12,17 +12,13 @@ use fencepost_protocol::messages::{
 };
 use fencepost_types::{PartitionIndex, Uuid};
 
+use super::operations::{OPERATIONS_OF_GROUP, OPERATIONS_UNKNOWN, if_asked};
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
 use crate::group_coordinator::client_of;
 use crate::respond::Exchange;
 use crate::runtime::{Answer, AskError};
-
-/// "Not asked for" in `authorizedOperations`.
-const OPERATIONS_UNKNOWN: i32 = i32::MIN;
-/// What anybody may do to a group where nothing is forbidden: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS.
-const OPERATIONS_OF_GROUP: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 fn indexes(partitions: Vec<i32>) -> Vec<PartitionIndex> {
     partitions.into_iter().map(PartitionIndex).collect()
@@ -101,8 +97,7 @@ pub(crate) fn describe(
     exchange: Exchange,
     request: ConsumerGroupDescribeRequest,
 ) {
-    let operations =
-        if request.include_authorized_operations { OPERATIONS_OF_GROUP } else { OPERATIONS_UNKNOWN };
+    let operations = if_asked(request.include_authorized_operations, OPERATIONS_OF_GROUP);
     let version = exchange.version();
     let count = request.group_ids.len();
     let gather = Gather::new(broker, cx, count, move |_, _, groups: Vec<described::Groups>| {

@@ -14,16 +14,12 @@ use fencepost_protocol::messages::{
 };
 use fencepost_types::ErrorCode;
 
+use super::operations::{OPERATIONS_OF_GROUP, OPERATIONS_UNKNOWN, if_asked};
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
 use crate::respond::Exchange;
 use crate::runtime::Answer;
-
-/// "Not asked for" in `authorizedOperations`.
-const OPERATIONS_UNKNOWN: i32 = i32::MIN;
-/// What anybody may do to a group where nothing is forbidden: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS.
-const OPERATIONS_OF_GROUP: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 
 /// One row for each group asked for, in that order. Each is asked of its own shard.
 pub(crate) fn describe_groups(
@@ -33,8 +29,7 @@ pub(crate) fn describe_groups(
     request: DescribeGroupsRequest,
 ) {
     let version = exchange.version();
-    let operations =
-        if request.include_authorized_operations { OPERATIONS_OF_GROUP } else { OPERATIONS_UNKNOWN };
+    let operations = if_asked(request.include_authorized_operations, OPERATIONS_OF_GROUP);
     let gather = Gather::new(broker, cx, request.groups.len(), move |_, _, groups: Vec<Groups>| {
         exchange.reply(DescribeGroupsResponse { groups, ..Default::default() });
     });

@@ -16,6 +16,7 @@ pub(crate) mod list_offsets;
 pub(crate) mod log_dirs;
 pub(crate) mod metadata;
 pub(crate) mod offset_fetch;
+pub(crate) mod offset_places;
 pub(crate) mod offsets;
 mod operations;
 pub(crate) mod placement;

@@ -8,9 +8,11 @@ use fencepost_protocol::messages::offset_commit_response::{Partitions, Topics};
 use fencepost_protocol::messages::offset_delete_response as deleted;
 use fencepost_protocol::messages::{
     OffsetCommitRequest, OffsetCommitResponse, OffsetDeleteRequest, OffsetDeleteResponse,
+    offset_commit_request,
 };
-use fencepost_types::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, Uuid};
+use fencepost_types::{ErrorCode, PartitionIndex, Uuid};
 
+use super::offset_places::{Named, Place, offset, sort_out};
 use crate::Broker;
 use crate::cx::Cx;
 use crate::respond::Exchange;
@@ -28,9 +30,14 @@ pub(crate) fn offset_commit(
     request: OffsetCommitRequest,
 ) {
     let version = exchange.version();
-    let (known, topics) = sort_out(broker, version, &request);
+    let named = request.topics.into_iter().map(|topic| Named {
+        topic_id: topic.topic_id,
+        name: topic.name,
+        offsets: topic.partitions.into_iter().map(asked_offset).collect(),
+    });
+    let (known, places) = sort_out(&broker.image(), version >= TOPIC_IDS_FROM, named.collect());
     if known.is_empty() {
-        return exchange.reply(OffsetCommitResponse { topics, ..Default::default() });
+        return exchange.reply(committed(places.filled(Ok(Vec::new()))));
     }
     let group_id = request.group_id.clone();
     let ask = Request::OffsetCommit(group::OffsetCommit {
@@ -50,66 +57,27 @@ pub(crate) fn offset_commit(
             Ok(other) => unreachable!("OffsetCommit was answered {other:?}"),
             Err(error) => Err(error.code()),
         };
-        exchange.reply(OffsetCommitResponse { topics: merge(topics, result), ..Default::default() });
+        exchange.reply(committed(places.filled(result)));
     });
     broker.groups.ask(broker, cx, &group_id, ask, respond);
 }
 
-fn sort_out(
-    broker: &Arc<Broker>,
-    version: i16,
-    request: &OffsetCommitRequest,
-) -> (Vec<group::TopicOffsets>, Vec<Topics>) {
-    let image = broker.image();
-    let by_id = version >= TOPIC_IDS_FROM;
-    let unknown_topic = if by_id { ErrorCode::UnknownTopicId } else { ErrorCode::UnknownTopicOrPartition };
-    let (mut known, mut topics) = (Vec::new(), Vec::new());
-    for topic in &request.topics {
-        let found =
-            if by_id { image.topics().by_id(topic.topic_id) } else { image.topics().by_name(&topic.name) };
-        let mut offsets = Vec::new();
-        let mut partitions = Vec::new();
-        for partition in &topic.partitions {
-            let index = PartitionIndex(partition.partition_index);
-            let code = match found {
-                None => unknown_topic,
-                Some(found) if !found.partitions.contains_key(&index) => ErrorCode::UnknownTopicOrPartition,
-                Some(_) => {
-                    offsets.push(group::PartitionOffset {
-                        partition: index,
-                        offset: Offset(partition.committed_offset),
-                        leader_epoch: LeaderEpoch(partition.committed_leader_epoch),
-                        metadata: partition.committed_metadata.as_deref().map(Into::into),
-                    });
-                    ErrorCode::None
-                }
-            };
-            partitions.push(Partitions { partition_index: index.0, error_code: code.code() });
-        }
-        topics.push(Topics { topic_id: topic.topic_id, name: topic.name.clone(), partitions });
-        if let Some(found) = found.filter(|_| !offsets.is_empty()) {
-            known.push(group::TopicOffsets {
-                topic: found.name.clone(),
-                topic_id: found.id,
-                partitions: offsets,
-            });
-        }
-    }
-    (known, topics)
+fn asked_offset(asked: offset_commit_request::Partitions) -> group::PartitionOffset {
+    let (index, epoch) = (asked.partition_index, asked.committed_leader_epoch);
+    offset(index, asked.committed_offset, epoch, asked.committed_metadata)
 }
 
-/// Puts the group's codes where nothing is wrong yet, in order.
-fn merge(mut topics: Vec<Topics>, result: Result<Vec<group::TopicErrors>, ErrorCode>) -> Vec<Topics> {
-    let asked = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
-    let asked = asked.filter(|partition| partition.error_code == 0);
-    match result {
-        Ok(answered) => {
-            let codes = answered.into_iter().flat_map(|topic| topic.partitions);
-            asked.zip(codes).for_each(|(partition, (_, code))| partition.error_code = code.code());
-        }
-        Err(code) => asked.for_each(|partition| partition.error_code = code.code()),
-    }
-    topics
+fn committed(places: impl Iterator<Item = Place>) -> OffsetCommitResponse {
+    let partition = |(index, code): (PartitionIndex, ErrorCode)| Partitions {
+        partition_index: index.0,
+        error_code: code.code(),
+    };
+    let topics = places.map(|place| Topics {
+        topic_id: place.topic_id,
+        name: place.name,
+        partitions: place.codes.into_iter().map(partition).collect(),
+    });
+    OffsetCommitResponse { topics: topics.collect(), ..Default::default() }
 }
 
 /// OffsetDelete: topics and partitions that exist go to the group.

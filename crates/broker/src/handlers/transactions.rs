@@ -18,6 +18,7 @@ use crate::Broker;
 use crate::cx::Cx;
 use crate::respond::Exchange;
 use crate::runtime::Answer;
+use crate::transactions::TransactionCell;
 
 /// A producer asks for its id and epoch.
 ///
@@ -44,12 +45,7 @@ pub(crate) fn init_producer_id(
         );
         return;
     };
-    let cell = if transactional_id.is_empty() {
-        Err(ErrorCode::InvalidRequest)
-    } else {
-        broker.transactions.cell_for(&transactional_id)
-    };
-    let cell = match cell {
+    let cell = match named_cell(broker, &transactional_id) {
         Ok(cell) => cell,
         Err(code) => return reply_init(exchange, Err(code)),
     };
@@ -98,12 +94,7 @@ fn reply_init(exchange: Exchange, pair: Result<(ProducerId, ProducerEpoch), Erro
 ///
 /// Source: KIP-98, KIP-890: versions from 5 on are transaction version 2, whatever the finalized level is.
 pub(crate) fn end_txn(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, request: EndTxnRequest) {
-    let cell = if request.transactional_id.is_empty() {
-        Err(ErrorCode::InvalidRequest)
-    } else {
-        broker.transactions.cell_for(&request.transactional_id)
-    };
-    let cell = match cell {
+    let cell = match named_cell(broker, &request.transactional_id) {
         Ok(cell) => cell,
         Err(code) => return reply_end(exchange, Err(code)),
     };
@@ -189,10 +180,7 @@ type Verified = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Result<Vec<(TopicPartition
 impl Add {
     /// Adds the partitions; the one result holds for all.
     pub(crate) fn add(self, broker: &Arc<Broker>, cx: &mut Cx, added: Added) {
-        if self.transactional_id.is_empty() {
-            return added(broker, cx, Err(ErrorCode::InvalidRequest));
-        }
-        let cell = match broker.transactions.cell_for(&self.transactional_id) {
+        let cell = match self.cell(broker) {
             Ok(cell) => cell,
             Err(code) => return added(broker, cx, Err(code)),
         };
@@ -215,10 +203,7 @@ impl Add {
 
     /// Asks which of the partitions are in the transaction.
     pub(crate) fn verify(self, broker: &Arc<Broker>, cx: &mut Cx, verified: Verified) {
-        if self.transactional_id.is_empty() {
-            return verified(broker, cx, Err(ErrorCode::InvalidRequest));
-        }
-        let cell = match broker.transactions.cell_for(&self.transactional_id) {
+        let cell = match self.cell(broker) {
             Ok(cell) => cell,
             Err(code) => return verified(broker, cx, Err(code)),
         };
@@ -237,4 +222,16 @@ impl Add {
         );
         cell.ask(broker, cx, request, answered);
     }
+
+    fn cell(&self, broker: &Broker) -> Result<Arc<TransactionCell>, ErrorCode> {
+        named_cell(broker, &self.transactional_id)
+    }
+}
+
+/// The shard of a transactional id that must not be empty.
+fn named_cell(broker: &Broker, transactional_id: &str) -> Result<Arc<TransactionCell>, ErrorCode> {
+    if transactional_id.is_empty() {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    broker.transactions.cell_for(transactional_id)
 }

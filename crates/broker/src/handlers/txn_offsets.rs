@@ -6,12 +6,13 @@ use fencepost_group as group;
 use fencepost_group::{Reply, Request};
 use fencepost_partition::VerificationGuard;
 use fencepost_protocol::messages::txn_offset_commit_response::{Partitions, Topics};
-use fencepost_protocol::messages::{TxnOffsetCommitRequest, TxnOffsetCommitResponse};
-use fencepost_transaction::txn_offset_commit_code;
-use fencepost_types::{
-    ErrorCode, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TransactionVersion,
+use fencepost_protocol::messages::{
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, txn_offset_commit_request,
 };
+use fencepost_transaction::txn_offset_commit_code;
+use fencepost_types::{ErrorCode, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TransactionVersion};
 
+use super::offset_places::{Named, Places, offset, sort_out};
 use super::transactions::Add;
 use crate::Broker;
 use crate::cx::Cx;
@@ -25,12 +26,6 @@ const IMPLICIT_ADD_FROM: i16 = 5;
 /// From this version on topics are named by id (KIP-1319).
 const TOPIC_IDS_FROM: i16 = 6;
 
-/// The response as it fills: a code for each partition of the request.
-struct Codes {
-    version: i16,
-    topics: Vec<Topics>,
-}
-
 /// Verifies (or adds) the group's offsets partition, then commits in one step with the group's own checks.
 ///
 /// Source: KIP-98, KIP-447, KIP-890, `coordinator §11`.
@@ -41,16 +36,21 @@ pub(crate) fn txn_offset_commit(
     request: TxnOffsetCommitRequest,
 ) {
     let version = exchange.version();
-    let (known, codes) = sort_out(broker, version, &request);
+    let named = request.topics.into_iter().map(|topic| Named {
+        topic_id: topic.topic_id,
+        name: topic.name,
+        offsets: topic.partitions.into_iter().map(asked_offset).collect(),
+    });
+    let (known, places) = sort_out(&broker.image(), version >= TOPIC_IDS_FROM, named.collect());
     if request.group_id.is_empty() {
-        return reply(exchange, codes, Err(ErrorCode::InvalidGroupId));
+        return reply(exchange, places, Err(ErrorCode::InvalidGroupId));
     }
     if known.is_empty() {
-        return reply(exchange, codes, Ok(Vec::new()));
+        return reply(exchange, places, Ok(Vec::new()));
     }
     let cell = match broker.groups.cell_for(&request.group_id) {
         Ok(cell) => cell,
-        Err(code) => return reply(exchange, codes, Err(code)),
+        Err(code) => return reply(exchange, places, Err(code)),
     };
     let producer = (ProducerId(request.producer_id), ProducerEpoch(request.producer_epoch));
     let ask = Request::TxnOffsetCommit(group::TxnOffsetCommit {
@@ -68,10 +68,10 @@ pub(crate) fn txn_offset_commit(
     let adds = version >= IMPLICIT_ADD_FROM;
     let guard = match guard(broker, cx, &cell, producer, adds) {
         Ok(guard) => guard,
-        Err(code) => return reply(exchange, codes, Err(code)),
+        Err(code) => return reply(exchange, places, Err(code)),
     };
     if guard.is_none() {
-        return commit(broker, cx, &cell, exchange, codes, ask, guard);
+        return commit(broker, cx, &cell, exchange, places, ask, guard);
     }
     let add = Add {
         transactional_id: request.transactional_id,
@@ -81,8 +81,8 @@ pub(crate) fn txn_offset_commit(
         transaction_version: if adds { TransactionVersion::V2 } else { TransactionVersion::V0 },
     };
     let go_on = move |broker: &Arc<Broker>, cx: &mut Cx, result: Result<(), ErrorCode>| match result {
-        Ok(()) => commit(broker, cx, &cell, exchange, codes, ask, guard),
-        Err(code) => reply(exchange, codes, Err(code)),
+        Ok(()) => commit(broker, cx, &cell, exchange, places, ask, guard),
+        Err(code) => reply(exchange, places, Err(code)),
     };
     if adds {
         return add.add(broker, cx, Box::new(go_on));
@@ -124,7 +124,7 @@ fn commit(
     cx: &mut Cx,
     cell: &Arc<GroupCell>,
     exchange: Exchange,
-    codes: Codes,
+    places: Places,
     request: Request,
     guard: Option<VerificationGuard>,
 ) {
@@ -133,75 +133,30 @@ fn commit(
         append: CoordinatorAppend { guard },
         parked_until: None,
         respond: Box::new(move |_, _, answer| match answer {
-            Ok(Reply::Commit(topics)) => reply(exchange, codes, Ok(topics)),
+            Ok(Reply::Commit(topics)) => reply(exchange, places, Ok(topics)),
             Ok(other) => unreachable!("TxnOffsetCommit was answered {other:?}"),
-            Err(error) => reply(exchange, codes, Err(error.code())),
+            Err(error) => reply(exchange, places, Err(error.code())),
         }),
     };
     cell.ask_with(broker, cx, asked);
 }
 
-/// Splits the request into what the group is asked, and the codes of what does not exist.
-fn sort_out(
-    broker: &Arc<Broker>,
-    version: i16,
-    request: &TxnOffsetCommitRequest,
-) -> (Vec<group::TopicOffsets>, Codes) {
-    let image = broker.image();
-    let mut known = Vec::new();
-    let mut topics = Vec::new();
-    for topic in &request.topics {
-        let by_id = version >= TOPIC_IDS_FROM;
-        let found = if by_id { image.topic(topic.topic_id) } else { image.topic_by_name(&topic.name) };
-        let unknown = if by_id { ErrorCode::UnknownTopicId } else { ErrorCode::UnknownTopicOrPartition };
-        let mut offsets = Vec::new();
-        let partitions = topic.partitions.iter().map(|partition| {
-            let index = PartitionIndex(partition.partition_index);
-            let exists = found.is_some_and(|found| found.partitions.contains_key(&index));
-            if exists {
-                offsets.push(group::PartitionOffset {
-                    partition: index,
-                    offset: Offset(partition.committed_offset),
-                    leader_epoch: LeaderEpoch(partition.committed_leader_epoch),
-                    metadata: partition.committed_metadata.as_deref().map(Into::into),
-                });
-            }
-            let code = match (exists, found) {
-                (true, _) => ErrorCode::None,
-                (false, Some(_)) => ErrorCode::UnknownTopicOrPartition,
-                (false, None) => unknown,
-            };
-            Partitions { partition_index: partition.partition_index, error_code: code.code() }
-        });
-        let partitions: Vec<_> = partitions.collect();
-        topics.push(Topics { topic_id: topic.topic_id, name: topic.name.clone(), partitions });
-        if let Some(found) = found.filter(|_| !offsets.is_empty()) {
-            known.push(group::TopicOffsets {
-                topic: found.name.clone(),
-                topic_id: found.id,
-                partitions: offsets,
-            });
-        }
-    }
-    (known, Codes { version, topics })
+fn asked_offset(asked: txn_offset_commit_request::Partitions) -> group::PartitionOffset {
+    let (index, epoch) = (asked.partition_index, asked.committed_leader_epoch);
+    offset(index, asked.committed_offset, epoch, asked.committed_metadata)
 }
 
-/// Answers: the group's codes go to the partitions that were asked of it, in order; an error goes to all of them.
-fn reply(exchange: Exchange, mut codes: Codes, result: Result<Vec<group::TopicErrors>, ErrorCode>) {
-    let asked = codes.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
-    let asked = asked.filter(|partition| partition.error_code == 0);
-    match result {
-        Ok(topics) => {
-            let answered = topics.into_iter().flat_map(|topic| topic.partitions);
-            for (partition, (_, code)) in asked.zip(answered) {
-                partition.error_code = txn_offset_commit_code(codes.version, code).code();
-            }
-        }
-        Err(code) => {
-            for partition in asked {
-                partition.error_code = txn_offset_commit_code(codes.version, code).code();
-            }
-        }
-    }
-    exchange.reply(TxnOffsetCommitResponse { topics: codes.topics, ..Default::default() });
+/// Answers, in the words of the request's version.
+fn reply(exchange: Exchange, places: Places, result: Result<Vec<group::TopicErrors>, ErrorCode>) {
+    let version = exchange.version();
+    let partition = |(index, code): (PartitionIndex, ErrorCode)| Partitions {
+        partition_index: index.0,
+        error_code: txn_offset_commit_code(version, code).code(),
+    };
+    let topics = places.filled(result).map(|place| Topics {
+        topic_id: place.topic_id,
+        name: place.name,
+        partitions: place.codes.into_iter().map(partition).collect(),
+    });
+    exchange.reply(TxnOffsetCommitResponse { topics: topics.collect(), ..Default::default() });
 }

@@ -56,12 +56,11 @@ impl PartitionAnswer {
 pub(crate) struct Answers {
     topics: Vec<(String, Uuid, Vec<i32>)>,
     filled: Vec<Option<PartitionAnswer>>,
-    version: i16,
 }
 
 impl Answers {
     /// One empty place for each partition of the request.
-    pub(crate) fn of(request: &ProduceRequest, version: i16) -> Self {
+    pub(crate) fn of(request: &ProduceRequest) -> Self {
         let topics: Vec<_> = request
             .topic_data
             .iter()
@@ -71,7 +70,7 @@ impl Answers {
             })
             .collect();
         let places = topics.iter().map(|(_, _, indexes): &(_, _, Vec<i32>)| indexes.len()).sum();
-        Self { topics, filled: vec![None; places], version }
+        Self { topics, filled: vec![None; places] }
     }
 
     pub(crate) fn put(&mut self, at: usize, answer: PartitionAnswer) {
@@ -93,7 +92,6 @@ impl Answers {
     }
 
     fn into_response(self) -> ProduceResponse {
-        let version = self.version;
         let mut filled = self.filled.into_iter();
         let topics = self.topics.into_iter();
         let responses = topics
@@ -106,7 +104,7 @@ impl Answers {
                         let answer = filled.next().flatten();
                         let answer =
                             answer.unwrap_or_else(|| PartitionAnswer::refused(ErrorCode::UnknownServerError));
-                        partition_response(index, answer, version)
+                        partition_response(index, answer)
                     })
                     .collect(),
             })
@@ -115,7 +113,7 @@ impl Answers {
     }
 }
 
-fn partition_response(index: i32, answer: PartitionAnswer, _version: i16) -> PartitionResponses {
+fn partition_response(index: i32, answer: PartitionAnswer) -> PartitionResponses {
     let record_errors = answer.record_errors.into_iter();
     PartitionResponses {
         index,

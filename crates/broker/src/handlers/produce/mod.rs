@@ -76,7 +76,7 @@ impl Left {
 }
 
 fn begin(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, request: ProduceRequest, left: Left) {
-    let mut answers = Answers::of(&request, exchange.version());
+    let mut answers = Answers::of(&request);
     if let Err(code) = check_request(&request) {
         answers.all(code);
         left.leave(cx);
