@@ -7,8 +7,7 @@ mod support;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use fencepost_protocol::messages::{FetchRequest, ProduceRequest, fetch_request, produce_request};
-use support::{PATIENCE, SocketClient, TestServer, batch};
+use support::{PATIENCE, SocketClient, TestServer, batch, long_poll};
 
 const MIB: usize = 1024 * 1024;
 
@@ -26,41 +25,9 @@ fn growth(act: impl FnOnce()) -> usize {
     resident_bytes().saturating_sub(before)
 }
 
-fn fetch_all(partition_max_bytes: i32, max_wait_ms: i32, fetch_offset: i64) -> FetchRequest {
-    FetchRequest {
-        session_epoch: -1,
-        max_wait_ms,
-        min_bytes: 1,
-        max_bytes: i32::MAX,
-        topics: vec![fetch_request::Topics {
-            topic: "t".to_owned(),
-            partitions: vec![fetch_request::Partitions {
-                partition_max_bytes,
-                fetch_offset,
-                ..Default::default()
-            }],
-            ..Default::default()
-        }],
-        ..Default::default()
-    }
-}
-
 fn fill(client: &mut SocketClient, batches: usize, bytes: usize) {
     for _ in 0..batches {
-        let request = ProduceRequest {
-            acks: -1,
-            timeout_ms: 10_000,
-            topic_data: vec![produce_request::TopicData {
-                name: "t".to_owned(),
-                partition_data: vec![produce_request::PartitionData {
-                    index: 0,
-                    records: Some(batch(&vec![7; bytes])),
-                }],
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        assert_eq!(client.ask(9, &request).responses[0].partition_responses[0].error_code, 0);
+        assert_eq!(client.write("t", 0, batch(&vec![7; bytes])), 0);
     }
 }
 
@@ -82,7 +49,7 @@ fn hostile_clients_cost_next_to_nothing() {
     let mut client = server.client();
     assert_eq!(client.create_topic("t", 1), 0);
     fill(&mut client, 16, 900_000);
-    let one_answer = client.ask(12, &fetch_all(i32::MAX, 0, 0));
+    let one_answer = client.ask(12, &long_poll("t", 0, 0));
     assert_eq!(one_answer.responses[0].partitions[0].error_code, 0);
     drop(one_answer);
 
@@ -106,7 +73,7 @@ fn hostile_clients_cost_next_to_nothing() {
     let mut deaf: Vec<_> = (0..4).map(|_| server.client()).collect();
     let grown = growth(|| {
         for client in &mut deaf {
-            let (frame, _) = client.encode(12, &fetch_all(i32::MAX, 0, 0));
+            let (frame, _) = client.encode(12, &long_poll("t", 0, 0));
             send_until_full(client, &frame.repeat(100));
         }
     });
@@ -117,7 +84,7 @@ fn hostile_clients_cost_next_to_nothing() {
     let grown = growth(|| {
         for client in &mut waiting {
             for _ in 0..30 {
-                client.send(12, &fetch_all(i32::MAX, 20_000, 16));
+                client.send(12, &long_poll("t", 16, 20_000));
             }
         }
         fill(&mut client, 16, 900_000);

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use fencepost_protocol::messages::{
     AddPartitionsToTxnRequest, DeleteTopicsRequest, EndTxnRequest, InitProducerIdRequest, MetadataRequest,
-    OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, add_partitions_to_txn_request, metadata_request,
-    offset_commit_request, offset_fetch_request, produce_request,
+    OffsetCommitRequest, OffsetFetchRequest, add_partitions_to_txn_request, metadata_request,
+    offset_commit_request, offset_fetch_request,
 };
 use fencepost_types::ErrorCode;
 
@@ -51,7 +51,7 @@ fn make_and_drop_topics(address: SocketAddr, number: usize) {
         let name = format!("topic-{number}-{round}");
         assert_eq!(client.create_topic(&name, 1), 0);
         assert_eq!(topic_code(&mut client, &name), 0, "{name}");
-        assert_eq!(write(&mut client, &name, 0), 0, "{name}");
+        assert_eq!(client.write(&name, 0, batch(b"value")), 0, "{name}");
         let delete = DeleteTopicsRequest { topic_names: vec![name.clone()], ..Default::default() };
         assert_eq!(client.ask(5, &delete).responses[0].error_code, 0);
         assert_eq!(topic_code(&mut client, &name), ErrorCode::UnknownTopicOrPartition.code(), "{name}");
@@ -129,20 +129,6 @@ fn commit_offsets(address: SocketAddr, number: usize) {
 fn write_records(address: SocketAddr, number: usize) {
     let mut client = SocketClient::connect(address);
     for _ in 0..ROUNDS {
-        assert_eq!(write(&mut client, "shared", (number % 4) as i32), 0);
+        assert_eq!(client.write("shared", (number % 4) as i32, batch(b"value")), 0);
     }
-}
-
-fn write(client: &mut SocketClient, topic: &str, index: i32) -> i16 {
-    let request = ProduceRequest {
-        acks: -1,
-        timeout_ms: 10_000,
-        topic_data: vec![produce_request::TopicData {
-            name: topic.to_owned(),
-            partition_data: vec![produce_request::PartitionData { index, records: Some(batch(b"value")) }],
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
-    client.ask(9, &request).responses[0].partition_responses[0].error_code
 }

@@ -4,27 +4,9 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use fencepost_protocol::ApiKey;
-use fencepost_protocol::messages::{ApiVersionsRequest, FetchRequest, fetch_request};
+use fencepost_protocol::messages::{ApiVersionsRequest, FetchRequest};
 
-use crate::support::TestServer;
-
-fn long_poll(max_wait_ms: i32) -> FetchRequest {
-    FetchRequest {
-        max_wait_ms,
-        min_bytes: 1,
-        session_epoch: -1,
-        max_bytes: 1 << 20,
-        topics: vec![fetch_request::Topics {
-            topic: "t".to_owned(),
-            partitions: vec![fetch_request::Partitions {
-                partition_max_bytes: 1 << 20,
-                ..Default::default()
-            }],
-            ..Default::default()
-        }],
-        ..Default::default()
-    }
-}
+use crate::support::{TestServer, long_poll};
 
 /// Bytes that follow from a seed.
 fn noise(seed: u64, count: usize) -> Vec<u8> {
@@ -81,7 +63,7 @@ fn a_half_closed_client_is_answered() {
     let server = TestServer::ephemeral();
     let mut client = server.client();
     assert_eq!(client.create_topic("t", 1), 0);
-    let parked = client.send(12, &long_poll(200));
+    let parked = client.send(12, &long_poll("t", 0, 200));
     let behind = client.send(0, &ApiVersionsRequest::default());
     client.half_close();
     assert_eq!(client.receive::<FetchRequest>(12, parked).error_code, 0);
@@ -95,7 +77,7 @@ fn a_half_closed_client_does_not_linger() {
     let server = TestServer::ephemeral();
     let mut client = server.client();
     assert_eq!(client.create_topic("t", 1), 0);
-    client.send(12, &long_poll(60_000));
+    client.send(12, &long_poll("t", 0, 60_000));
     client.half_close();
     let begun = Instant::now();
     assert!(client.is_closed());
@@ -112,7 +94,7 @@ fn clients_that_vanish_do_no_harm() {
         let mut client = server.client();
         match round % 4 {
             0 => {
-                client.send(12, &long_poll(100));
+                client.send(12, &long_poll("t", 0, 100));
             }
             1 => client.send_bytes(&[0, 0, 1, 0, 0, 18]),
             2 => {

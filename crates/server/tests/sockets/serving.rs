@@ -2,12 +2,10 @@
 
 use std::io::Write;
 
-use fencepost_protocol::messages::{
-    ApiVersionsRequest, FetchRequest, MetadataRequest, ProduceRequest, fetch_request, produce_request,
-};
+use fencepost_protocol::messages::{ApiVersionsRequest, FetchRequest, MetadataRequest};
 use fencepost_server::{ServerError, Storage};
 
-use crate::support::{TestServer, batch, settings};
+use crate::support::{TestServer, batch, long_poll, settings};
 
 /// Two hundred connections at once are served, and again while all of them are open.
 #[test]
@@ -51,24 +49,10 @@ fn answers_keep_the_order_of_requests() {
     let server = TestServer::ephemeral();
     let mut client = server.client();
     assert_eq!(client.create_topic("t", 1), 0);
-    let long_poll = FetchRequest {
-        max_wait_ms: 300,
-        min_bytes: 1,
-        session_epoch: -1,
-        max_bytes: 1 << 20,
-        topics: vec![fetch_request::Topics {
-            topic: "t".to_owned(),
-            partitions: vec![fetch_request::Partitions {
-                partition_max_bytes: 1 << 20,
-                ..Default::default()
-            }],
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
-    let parked = client.send(12, &long_poll);
+    let request = long_poll("t", 0, 300);
+    let parked = client.send(12, &request);
     let others: Vec<_> = (0..100).map(|_| client.send(0, &ApiVersionsRequest::default())).collect();
-    let second = client.send(12, &long_poll);
+    let second = client.send(12, &request);
     assert_eq!(client.receive::<FetchRequest>(12, parked).error_code, 0);
     for correlation_id in others {
         client.receive::<ApiVersionsRequest>(0, correlation_id);
@@ -122,35 +106,11 @@ fn records_come_back_as_they_were() {
     assert_eq!(client.create_topic("t", 1), 0);
     let sizes = [0, 1, 1_000, 65_535, 65_536, 900_000];
     for size in sizes {
-        let records = batch(&vec![size as u8; size]);
-        let request = ProduceRequest {
-            acks: -1,
-            timeout_ms: 10_000,
-            topic_data: vec![produce_request::TopicData {
-                name: "t".to_owned(),
-                partition_data: vec![produce_request::PartitionData { index: 0, records: Some(records) }],
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        let answer = client.ask(9, &request);
-        assert_eq!(answer.responses[0].partition_responses[0].error_code, 0, "{answer:?}");
+        assert_eq!(client.write("t", 0, batch(&vec![size as u8; size])), 0);
     }
     for (offset, size) in sizes.into_iter().enumerate() {
-        let request = FetchRequest {
-            session_epoch: -1,
-            max_bytes: 1,
-            topics: vec![fetch_request::Topics {
-                topic: "t".to_owned(),
-                partitions: vec![fetch_request::Partitions {
-                    fetch_offset: offset as i64,
-                    partition_max_bytes: 1,
-                    ..Default::default()
-                }],
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
+        let mut request = long_poll("t", offset as i64, 0);
+        request.max_bytes = 1;
         let answer = client.ask(12, &request);
         let records = answer.responses[0].partitions[0].records.as_ref().unwrap().concat();
         let sent = batch(&vec![size as u8; size]);

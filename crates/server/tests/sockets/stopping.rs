@@ -2,32 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-use fencepost_protocol::messages::{
-    FetchRequest, JoinGroupRequest, MetadataRequest, fetch_request, join_group_request,
-};
+use fencepost_protocol::messages::{JoinGroupRequest, MetadataRequest, join_group_request};
 
-use crate::support::TestServer;
+use crate::support::{TestServer, long_poll};
 
 /// A clean stop does not wait for long polls: it takes less than a second, and every connection is closed.
 #[test]
 fn a_stop_does_not_wait_for_long_polls() {
     let server = TestServer::ephemeral();
     assert_eq!(server.client().create_topic("t", 1), 0);
-    let fetch = FetchRequest {
-        max_wait_ms: 60_000,
-        min_bytes: 1,
-        session_epoch: -1,
-        max_bytes: 1 << 20,
-        topics: vec![fetch_request::Topics {
-            topic: "t".to_owned(),
-            partitions: vec![fetch_request::Partitions {
-                partition_max_bytes: 1 << 20,
-                ..Default::default()
-            }],
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
+    let fetch = long_poll("t", 0, 60_000);
     let protocol = join_group_request::Protocols { name: "range".to_owned(), ..Default::default() };
     let join = JoinGroupRequest {
         group_id: "g".to_owned(),

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use fencepost_protocol::messages::{ApiVersionsRequest, CreateTopicsRequest, create_topics_request};
+use fencepost_protocol::messages::{
+    ApiVersionsRequest, CreateTopicsRequest, FetchRequest, ProduceRequest, create_topics_request,
+    fetch_request, produce_request,
+};
 use fencepost_protocol::{Message, Request, ResponseHeader, encode_request};
 use fencepost_server::{Server, ServerError, ServerSettings, Storage, settings_from};
 use fencepost_types::wire::Reader;
@@ -166,6 +169,11 @@ impl SocketClient {
         self.read_frame().is_none()
     }
 
+    /// Writes one batch; answers the code.
+    pub fn write(&mut self, topic: &str, index: i32, records: Bytes) -> i16 {
+        self.ask(9, &produce(topic, index, records)).responses[0].partition_responses[0].error_code
+    }
+
     /// Creates a topic; answers the code.
     pub fn create_topic(&mut self, name: &str, partitions: i32) -> i16 {
         let topic = create_topics_request::Topics {
@@ -175,6 +183,40 @@ impl SocketClient {
             ..Default::default()
         };
         self.ask(7, &CreateTopicsRequest { topics: vec![topic], ..Default::default() }).topics[0].error_code
+    }
+}
+
+/// A Fetch of partition 0 of a topic that waits so long for one byte.
+pub fn long_poll(topic: &str, offset: i64, max_wait_ms: i32) -> FetchRequest {
+    FetchRequest {
+        max_wait_ms,
+        min_bytes: 1,
+        session_epoch: -1,
+        max_bytes: i32::MAX,
+        topics: vec![fetch_request::Topics {
+            topic: topic.to_owned(),
+            partitions: vec![fetch_request::Partitions {
+                fetch_offset: offset,
+                partition_max_bytes: i32::MAX,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// A Produce of one batch that is to be durable.
+pub fn produce(topic: &str, index: i32, records: Bytes) -> ProduceRequest {
+    ProduceRequest {
+        acks: -1,
+        timeout_ms: 10_000,
+        topic_data: vec![produce_request::TopicData {
+            name: topic.to_owned(),
+            partition_data: vec![produce_request::PartitionData { index, records: Some(records) }],
+            ..Default::default()
+        }],
+        ..Default::default()
     }
 }
 
