@@ -8,6 +8,7 @@ mod groups;
 mod harness;
 mod produce;
 mod restart;
+mod transaction_late_commit;
 mod transaction_rotation;
 mod transaction_time;
 mod transaction_traps;

@@ -47,7 +47,7 @@ fn described(world: &Rc<World>, id: &str) -> (String, i64, i16) {
 fn markers(world: &Rc<World>, partition: i32) -> Vec<(i64, i16)> {
     let records = read(&world.client(), "t", partition, 0, READ_UNCOMMITTED).records.unwrap();
     let batches = Batches::new(records.concat().into());
-    let headers = batches.map(|batch| batch.unwrap().header().clone());
+    let headers = batches.map(|batch| *batch.unwrap().header());
     headers
         .filter(|header| header.is_control())
         .map(|header| (header.producer_id.0, header.producer_epoch.0))
