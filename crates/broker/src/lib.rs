@@ -11,10 +11,13 @@
 //!
 //! Invariants
 //! - B1: a request is answered once: by a frame, by nothing (acks 0), or by the end of its connection.
-//! - B2: no lock is held over a sync, a parked request, or foreign code; whatever is woken goes through [`Cx`].
+//! - B2: no lock is held over a sync, a parked request, or foreign code; whatever is woken goes through [`Cx`]. The
+//!   exceptions: [`Edge`] is told under locks (it must not call back), and the publication of an image, which opens logs,
+//!   has a lock of its own.
 //! - B3: an answer never precedes what it promises: it waits for the high watermark to pass what it wrote.
 //! - B4: nothing polls and nothing sleeps: conditions wake, and deadlines sit in one queue.
-//! - B5: lock order: shard, then partition. Every other lock is a leaf.
+//! - B5: lock order: publication, shard, partition; the table of fetch sessions, a session. Every other lock is a leaf.
+//! - B6: what is kept for clients (parked requests, sessions, watchers) has a limit, and goes when it is answered.
 
 mod apis;
 mod apply;

@@ -1,6 +1,7 @@
 //! Fetch sessions (KIP-227): the broker remembers which partitions a client fetches, and both say only what changed.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fencepost_types::{ErrorCode, Nanos, Now, Offset, PartitionIndex, TopicName, Uuid};
@@ -57,6 +58,8 @@ pub(crate) struct Session {
     partitions: BTreeMap<FetchKey, Cached>,
     /// Names of the topics that the client names by id, as they were when it first did.
     names: BTreeMap<Uuid, TopicName>,
+    /// The partitions of all sessions, these among them.
+    remembered: Arc<Remembered>,
 }
 
 struct Cached {
@@ -69,6 +72,27 @@ struct Cached {
 /// All sessions of this broker.
 pub(crate) struct FetchSessions {
     state: Mutex<Sessions>,
+    remembered: Arc<Remembered>,
+}
+
+/// How many partitions all sessions hold.
+struct Remembered {
+    count: AtomicUsize,
+    max: usize,
+}
+
+impl Remembered {
+    fn take(&self) -> Result<(), Full> {
+        if self.count.fetch_add(1, Ordering::Relaxed) < self.max {
+            return Ok(());
+        }
+        self.give_back(1);
+        Err(Full)
+    }
+
+    fn give_back(&self, count: usize) {
+        self.count.fetch_sub(count, Ordering::Relaxed);
+    }
 }
 
 #[derive(Default)]
@@ -80,16 +104,22 @@ struct Sessions {
 const SLOTS: usize = 1_000;
 /// A session that has not been used for so long may make room for another.
 const EVICTABLE_AFTER_MS: i64 = 120_000;
-/// Partitions over all sessions of one client's request are bounded by its frame; over one session by this.
-const PARTITIONS_PER_SESSION_MAX: usize = 200_000;
+/// So many partitions are remembered over all sessions (some 200 bytes each). A client that asks for more is served
+/// without a session, and one that adds more to its session loses that.
+const PARTITIONS_MAX: usize = 500_000;
 
 impl Default for FetchSessions {
     fn default() -> Self {
-        Self { state: Mutex::new(Sessions::default()) }
+        Self::remembering(PARTITIONS_MAX)
     }
 }
 
 impl FetchSessions {
+    fn remembering(max: usize) -> Self {
+        let remembered = Arc::new(Remembered { count: AtomicUsize::new(0), max });
+        Self { state: Mutex::new(Sessions::default()), remembered }
+    }
+
     /// Finds or makes the session of a request, and takes in what the request changes.
     ///
     /// Source: KIP-227, wire-apis §6.
@@ -112,7 +142,7 @@ impl FetchSessions {
             return Ok(self.create(now, random, uses_topic_ids, wanted));
         }
         let session = self.get(claim.id).ok_or(ErrorCode::FetchSessionIdNotFound)?;
-        let is_empty = {
+        let updated = {
             let mut session = lock(&session);
             if session.next_epoch != claim.epoch {
                 return Err(ErrorCode::InvalidFetchSessionEpoch);
@@ -123,14 +153,20 @@ impl FetchSessions {
             }
             session.next_epoch = if claim.epoch == i32::MAX { 1 } else { claim.epoch + 1 };
             session.last_used = now.mono;
-            session.update(wanted, forgotten);
-            session.partitions.is_empty()
+            session.update(wanted, forgotten).map(|()| session.partitions.is_empty())
         };
-        if is_empty {
-            self.remove(claim.id);
-            return Ok(Plan::Sessionless);
+        match updated {
+            Ok(false) => Ok(Plan::Session { session, id: claim.id, is_full: false }),
+            Ok(true) => {
+                self.remove(claim.id);
+                Ok(Plan::Sessionless)
+            }
+            // Gone, as far as the client can tell: it asks for everything again.
+            Err(Full) => {
+                self.remove(claim.id);
+                Err(ErrorCode::FetchSessionIdNotFound)
+            }
         }
-        Ok(Plan::Session { session, id: claim.id, is_full: false })
     }
 
     fn create(
@@ -156,8 +192,11 @@ impl FetchSessions {
             turns: BTreeMap::new(),
             partitions: BTreeMap::new(),
             names: BTreeMap::new(),
+            remembered: Arc::clone(&self.remembered),
         };
-        session.update(wanted, &[]);
+        if session.update(wanted, &[]).is_err() {
+            return Plan::Sessionless;
+        }
         let session = Arc::new(Mutex::new(session));
         sessions.by_id.insert(id, Arc::clone(&session));
         Plan::Session { session, id, is_full: true }
@@ -192,24 +231,36 @@ impl Sessions {
     }
 }
 
+/// Too many partitions are remembered already.
+struct Full;
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.remembered.give_back(self.partitions.len());
+    }
+}
+
 impl Session {
-    fn update(&mut self, wanted: &[(FetchKey, FetchParams)], forgotten: &[FetchKey]) {
+    fn update(&mut self, wanted: &[(FetchKey, FetchParams)], forgotten: &[FetchKey]) -> Result<(), Full> {
         for (key, params) in wanted {
             if let Some(cached) = self.partitions.get_mut(key) {
                 cached.params = *params;
-            } else if self.partitions.len() < PARTITIONS_PER_SESSION_MAX {
-                let turn = self.take_turn(key);
-                let (high_watermark, log_start_offset) = (Offset::NONE, Offset::NONE);
-                let cached = Cached { turn, params: *params, high_watermark, log_start_offset };
-                self.partitions.insert(key.clone(), cached);
+                continue;
             }
+            self.remembered.take()?;
+            let turn = self.take_turn(key);
+            let (high_watermark, log_start_offset) = (Offset::NONE, Offset::NONE);
+            let cached = Cached { turn, params: *params, high_watermark, log_start_offset };
+            self.partitions.insert(key.clone(), cached);
         }
         // A partition both named and forgotten is forgotten.
         for key in forgotten {
             if let Some(cached) = self.partitions.remove(key) {
                 self.turns.remove(&cached.turn);
+                self.remembered.give_back(1);
             }
         }
+        Ok(())
     }
 
     fn take_turn(&mut self, key: &FetchKey) -> u64 {
@@ -264,4 +315,69 @@ pub(crate) struct Told {
     pub(crate) has_error: bool,
     /// A preferred replica or a diverging epoch.
     pub(crate) must_show: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{NOW, later};
+
+    fn wanted(topic: &str, partitions: std::ops::Range<i32>) -> Vec<(FetchKey, FetchParams)> {
+        let params =
+            FetchParams { offset: Offset(0), current_leader_epoch: -1, last_fetched_epoch: -1, bytes_max: 1 };
+        let key = |partition| FetchKey {
+            topic: topic.into(),
+            topic_id: Uuid::ZERO,
+            partition: PartitionIndex(partition),
+        };
+        partitions.map(|partition| (key(partition), params)).collect()
+    }
+
+    fn create(sessions: &FetchSessions, now: Now, wanted: &[(FetchKey, FetchParams)]) -> Option<i32> {
+        let claim = SessionClaim { id: 0, epoch: EPOCH_INITIAL };
+        match sessions.plan(now, 7, claim, false, wanted, &[]) {
+            Ok(Plan::Session { id, .. }) => Some(id),
+            Ok(Plan::Sessionless) => None,
+            Err(code) => panic!("{code}"),
+        }
+    }
+
+    /// However many sessions and partitions clients make up, so many are remembered; who gets no session is served all the
+    /// same, and what a session held is free again when it goes.
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let sessions = FetchSessions::remembering(100);
+        let many = wanted("t", 0..100);
+        let (most, rest) = many.split_at(90);
+        let first = create(&sessions, NOW, most).unwrap();
+        assert_eq!(create(&sessions, NOW, &wanted("u", 0..11)), None);
+        let second = create(&sessions, NOW, &wanted("u", 0..10)).unwrap();
+        // One more: the session is lost, and its client told to begin anew.
+        let claim = SessionClaim { id: second, epoch: 1 };
+        let lost = sessions.plan(NOW, 7, claim, false, &wanted("u", 10..11), &[]);
+        assert!(matches!(lost, Err(ErrorCode::FetchSessionIdNotFound)));
+        assert_eq!(sessions.remembered.count.load(Ordering::Relaxed), most.len());
+        // What is forgotten makes room.
+        let forgotten: Vec<_> = most.iter().map(|(key, _)| key.clone()).collect();
+        let claim = SessionClaim { id: first, epoch: 1 };
+        let kept = sessions.plan(NOW, 7, claim, false, rest, &forgotten);
+        assert!(matches!(kept, Ok(Plan::Session { .. })));
+        drop(kept);
+        assert_eq!(sessions.remembered.count.load(Ordering::Relaxed), rest.len());
+        sessions.remove(first);
+        assert_eq!(sessions.remembered.count.load(Ordering::Relaxed), 0);
+    }
+
+    /// A thousand sessions; the next one takes the place of the longest unused, once that may go.
+    #[test]
+    fn an_unused_session_makes_room() {
+        let sessions = FetchSessions::default();
+        let one = wanted("t", 0..1);
+        for at in 0..SLOTS {
+            assert!(create(&sessions, later(at as i64), &one).is_some());
+        }
+        assert_eq!(create(&sessions, later(EVICTABLE_AFTER_MS - 1), &one), None);
+        assert!(create(&sessions, later(EVICTABLE_AFTER_MS), &one).is_some());
+        assert_eq!(create(&sessions, later(EVICTABLE_AFTER_MS), &one), None);
+    }
 }
