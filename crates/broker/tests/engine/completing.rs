@@ -1,9 +1,11 @@
 //! Requests that meet a transaction which is completing: parked, answered when it has completed, within a limit.
 
-use fencepost_protocol::messages::EndTxnResponse;
+use fencepost_protocol::messages::{AddOffsetsToTxnRequest, EndTxnResponse};
 use fencepost_types::ErrorCode;
 
-use crate::harness::requests::{READ_COMMITTED, init, marker, read, transaction_state, write_markers};
+use crate::harness::requests::{
+    READ_COMMITTED, committed_offset, init, marker, read, transaction_state, write_markers,
+};
 use crate::harness::{Producer, World, values_of};
 
 /// How long a request is parked at most.
@@ -58,6 +60,31 @@ fn who_meets_a_completing_transaction_is_answered_when_it_has_completed() {
     let again = world.client().ask(5, &init("x", 60_000));
     assert_eq!(again.error_code, 0);
     assert_eq!(world.broker().next_deadline(), housekeeping_only(&world), "no deadline is left behind");
+}
+
+/// Offsets in the next transaction wait like everything else, with their partition added by the commit itself (version 5)
+/// or by the producer before.
+#[test]
+fn offsets_of_the_next_transaction_wait() {
+    let (world, producer) = completing_world();
+    let ended = producer.send_end(5, true);
+    world.sync_until(|| ended.is_done());
+    producer.ended(&ended.answer());
+    let offsets = producer.client.send(5, &producer.offset_request("g", "t", 7));
+    let (id, epoch) = producer.id.get();
+    let add = AddOffsetsToTxnRequest {
+        transactional_id: "x".to_owned(),
+        producer_id: id,
+        producer_epoch: epoch,
+        group_id: "g".to_owned(),
+    };
+    let added = world.client().send(3, &add);
+    assert!(!offsets.is_done() && !added.is_done());
+    world.settle();
+    assert_eq!(offsets.answer().topics[0].partitions[0].error_code, 0);
+    assert_eq!(added.answer().error_code, 0);
+    producer.end(5, true);
+    assert_eq!(committed_offset(&world.client(), "g", "t", true), (7, 0));
 }
 
 /// The next deadline of a broker to which nothing happens.

@@ -21,33 +21,41 @@ fn open_transaction(end_version: i16) -> (std::rc::Rc<World>, Producer) {
     (world, producer)
 }
 
-/// Coordinator traps 27 and 35: a decision that is in the log gets all its markers after a restart, whatever had been
-/// done about it before: nothing, one partition, or everything but the completion.
+/// Coordinator traps 27 and 35: a decision that is in the log gets all its markers after a restart (a kill, or a clean
+/// stop), whatever had been done about it before: nothing, one partition, or everything but the completion.
 #[test]
 fn a_decided_transaction_gets_its_markers_after_a_restart() {
     for end_version in [4, 5] {
-        for committed in [true, false] {
+        for (committed, is_clean) in [(true, false), (true, true), (false, false), (false, true)] {
             for syncs in 0..4 {
-                let (world, producer) = open_transaction(end_version);
-                let ended = producer.send_end(end_version, committed);
-                for _ in 0..syncs {
-                    world.sync_one();
-                }
-                world.restart();
-                world.settle();
-                let client = world.client();
-                let expected = if committed { "CompleteCommit" } else { "CompleteAbort" };
-                assert_eq!(transaction_state(&client, "x"), expected, "after {syncs} syncs");
-                for partition in 0..2 {
-                    let row = read(&client, "t", partition, 0, READ_COMMITTED);
-                    assert_eq!(row.last_stable_offset, row.high_watermark, "after {syncs} syncs");
-                    assert_eq!(row.aborted_transactions.unwrap().is_empty(), committed);
-                    assert_eq!(values_of(&row.records.unwrap()), ["a"]);
-                }
-                assert!(ended.is_done() || syncs == 0);
+                restart_when_decided(end_version, committed, is_clean, syncs);
             }
         }
     }
+}
+
+fn restart_when_decided(end_version: i16, committed: bool, is_clean: bool, syncs: usize) {
+    let (world, producer) = open_transaction(end_version);
+    let ended = producer.send_end(end_version, committed);
+    for _ in 0..syncs {
+        world.sync_one();
+    }
+    if is_clean {
+        world.stop_and_start();
+    } else {
+        world.restart();
+    }
+    world.settle();
+    let client = world.client();
+    let expected = if committed { "CompleteCommit" } else { "CompleteAbort" };
+    assert_eq!(transaction_state(&client, "x"), expected, "after {syncs} syncs");
+    for partition in 0..2 {
+        let row = read(&client, "t", partition, 0, READ_COMMITTED);
+        assert_eq!(row.last_stable_offset, row.high_watermark, "after {syncs} syncs");
+        assert_eq!(row.aborted_transactions.unwrap().is_empty(), committed);
+        assert_eq!(values_of(&row.records.unwrap()), ["a"]);
+    }
+    assert!(ended.is_done() || syncs == 0);
 }
 
 /// The retry of an EndTxn whose answer was lost with the process gets the answer of the first.
