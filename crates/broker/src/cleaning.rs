@@ -30,7 +30,7 @@ pub(crate) struct Cleaner {
 
 #[derive(Default)]
 struct State {
-    current: Option<Current>,
+    current: Option<Box<Current>>,
     /// Logs with a batch that cannot be read: they are left alone until the next start, as Kafka does.
     uncleanable: BTreeSet<(TopicPartition, Uuid)>,
 }
@@ -44,7 +44,7 @@ struct Current {
 /// What became of a cleaning in one step.
 enum Stepped {
     /// It goes on.
-    On(Current),
+    On(Box<Current>),
     /// It is over.
     Over,
     /// It has failed.
@@ -84,7 +84,7 @@ impl Broker {
                 Stepped::Over | Stepped::Failed => None,
             };
         }
-        if let Some(Current { cleaning, .. }) = current {
+        if let Some(Current { cleaning, .. }) = current.map(|current| *current) {
             cleaning.abandon();
         }
     }
@@ -93,7 +93,7 @@ impl Broker {
     /// nothing is due, or can be done.
     fn clean_a_little(self: &Arc<Self>, cx: &mut Cx) -> Option<i64> {
         let current = self.cleaner.lock().current.take();
-        let current = current.or_else(|| self.dirtiest(cx))?;
+        let current = current.or_else(|| self.dirtiest(cx).map(Box::new))?;
         let moved_before = current.cleaning.report().bytes_moved;
         match self.step(cx, current) {
             Stepped::On(current) => {
@@ -106,7 +106,7 @@ impl Broker {
         }
     }
 
-    fn step(self: &Arc<Self>, cx: &mut Cx, mut current: Current) -> Stepped {
+    fn step(self: &Arc<Self>, cx: &mut Cx, mut current: Box<Current>) -> Stepped {
         // A log that is gone has no directory any more, and another one may have its name.
         let stepped = match current.partition.with(|_| ()) {
             Err(_gone) => Ok(CleaningTurn::Stale),
@@ -114,7 +114,7 @@ impl Broker {
                 Err(error) => Err(error),
                 Ok(CleaningStep::More) => Ok(CleaningTurn::GoOn),
                 Ok(CleaningStep::WantsLog) => {
-                    let Current { partition, cleaning } = &mut current;
+                    let Current { partition, cleaning } = &mut *current;
                     let turn = partition.with(|state| cleaning.with_log(&mut state.log));
                     turn.unwrap_or(Ok(CleaningTurn::Stale))
                 }
@@ -135,7 +135,7 @@ impl Broker {
                 Stepped::Over
             }
             Err(error) => {
-                self.cleaning_failed(cx, current, &error);
+                self.cleaning_failed(cx, *current, &error);
                 Stepped::Failed
             }
         }

@@ -1,6 +1,6 @@
 //! The primitives of Kafka's encoding, shared by the messages of the protocol and by persisted records.
 //!
-//! A [`Reader`] stands on a [`Bytes`]: byte fields come out as slices of it, without a copy. A [`Writer`] collects
+//! A [`Reader`] stands on a [`Bytes`](bytes::Bytes): byte fields come out as slices of it, without a copy. A [`Writer`] collects
 //! chunks: small fields go into one growing buffer, large byte fields are kept as the slices they are, so that a
 //! Fetch answer leaves with one vectored write.
 //!

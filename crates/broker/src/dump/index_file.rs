@@ -34,7 +34,7 @@ pub(super) fn dump_offset_index(
         return output.problem(&Problem::missing(&beside(head, ".log")));
     };
     let (bytes, count) = (index.bytes(), index.bytes() / OFFSET_ENTRY_BYTES);
-    if bytes % OFFSET_ENTRY_BYTES != 0 && !options.index_sanity_check {
+    if !bytes.is_multiple_of(OFFSET_ENTRY_BYTES) && !options.index_sanity_check {
         output.problem(&bad_size(bytes, OFFSET_ENTRY_BYTES))?;
     }
     if count == 0 {
@@ -113,7 +113,7 @@ fn offset_sanity(index: &mut FileWindow, base: i64, head: &FileHead, output: &mu
             head.path
         )));
     }
-    if bytes % OFFSET_ENTRY_BYTES != 0 {
+    if !bytes.is_multiple_of(OFFSET_ENTRY_BYTES) {
         return output.problem(&bad_size(bytes, OFFSET_ENTRY_BYTES).kills_kafka(format!(
             "CorruptIndexException: Index file {} is corrupt, found {bytes} bytes which is neither positive nor a \
              multiple of 8",
@@ -154,7 +154,7 @@ pub(super) fn dump_time_index(
         return time_sanity(&mut index, base, head, output);
     }
     let bytes = index.bytes();
-    if bytes % TIME_ENTRY_BYTES != 0 {
+    if !bytes.is_multiple_of(TIME_ENTRY_BYTES) {
         output.problem(&bad_size(bytes, TIME_ENTRY_BYTES))?;
     }
     let mut before = -1;
@@ -288,7 +288,7 @@ fn time_sanity(index: &mut FileWindow, base: i64, head: &FileHead, output: &mut 
             head.path
         )));
     }
-    if bytes % TIME_ENTRY_BYTES != 0 {
+    if !bytes.is_multiple_of(TIME_ENTRY_BYTES) {
         return output.problem(&bad_size(bytes, TIME_ENTRY_BYTES).kills_kafka(format!(
             "CorruptIndexException: Time index file {} is corrupt, found {bytes} bytes which is neither positive nor a \
              multiple of 12",

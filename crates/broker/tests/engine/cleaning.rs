@@ -281,7 +281,6 @@ fn offset_commits_leave_what_is_live() {
             committed_offset: number as i64,
             committed_leader_epoch: -1,
             committed_metadata: Some(format!("{:040}", number)),
-            ..Default::default()
         };
         let request = OffsetCommitRequest {
             group_id: format!("group {}", number % GROUPS),
