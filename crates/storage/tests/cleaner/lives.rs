@@ -7,7 +7,7 @@ use bytes::Bytes;
 use fencepost_partition::DescribedProducer;
 use fencepost_records::CompressionType;
 use fencepost_storage::{CleanerConfig, Disk, LogConfig, Recovery};
-use fencepost_types::{Millis, Offset};
+use fencepost_types::{CoordinatorEpoch, Millis, Offset};
 use proptest::prelude::*;
 
 use crate::common::crash_disk::{CrashDisk, Dice};
@@ -219,14 +219,19 @@ impl Life {
     }
 }
 
-/// What a rebuild knows is what was known: but for the time of a marker that ended nothing, and is gone.
+/// What a rebuild knows is what was known: but for what only a marker said that is gone, its time and its coordinator's
+/// epoch (as with Kafka, which rebuilds from the same batches).
 fn check_producers(before: &[DescribedProducer], after: &[DescribedProducer]) {
-    let timeless =
-        |producer: &DescribedProducer| DescribedProducer { last_timestamp: Millis::NONE, ..*producer };
-    let both = |producers: &[DescribedProducer]| producers.iter().map(timeless).collect::<Vec<_>>();
+    let without_markers = |producer: &DescribedProducer| DescribedProducer {
+        last_timestamp: Millis::NONE,
+        coordinator_epoch: CoordinatorEpoch::NONE,
+        ..*producer
+    };
+    let both = |producers: &[DescribedProducer]| producers.iter().map(without_markers).collect::<Vec<_>>();
     assert_eq!(both(before), both(after));
     for (before, after) in before.iter().zip(after) {
         assert!(after.last_timestamp <= before.last_timestamp);
+        assert!([CoordinatorEpoch::NONE, before.coordinator_epoch].contains(&after.coordinator_epoch));
     }
 }
 
