@@ -9,6 +9,7 @@ use fencepost_records::CompressionType;
 use fencepost_storage::{CleanerConfig, Disk, LogConfig, Recovery};
 use fencepost_types::{CoordinatorEpoch, Millis, Offset};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 use crate::common::crash_disk::{CrashDisk, Dice};
 use crate::common::*;
@@ -259,7 +260,8 @@ fn live(seed: u64) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    // The same lives every time, so that what passes here passes everywhere.
+    #![proptest_config(ProptestConfig { cases: 48, rng_seed: RngSeed::Fixed(28), ..ProptestConfig::default() })]
 
     /// See the page of this file.
     #[test]
