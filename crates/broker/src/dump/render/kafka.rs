@@ -183,7 +183,7 @@ impl Sink for KafkaText<'_> {
             (FileKind::MetadataSnapshot, ..) if file_name(&file.path) == "bootstrap.checkpoint" => {
                 writeln!(self.out, "KRaft bootstrap snapshot")
             }
-            // Nothing more is said of the others: allow(catch-all).
+            // allow(catch-all): nothing more is said of the others, whatever they will be.
             _ => Ok(()),
         }
     }
