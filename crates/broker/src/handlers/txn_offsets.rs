@@ -149,9 +149,16 @@ fn asked_offset(asked: txn_offset_commit_request::Partitions) -> group::Partitio
 /// Answers, in the words of the request's version.
 fn reply(exchange: Exchange, places: Places, result: Result<Vec<group::TopicErrors>, ErrorCode>) {
     let version = exchange.version();
+    // Only what the coordinator said is mapped for its clients; that a topic is unknown is said as it is.
+    let known = |code| txn_offset_commit_code(version, code);
+    let result = result.map_err(known).map(|mut topics| {
+        let codes = topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+        codes.for_each(|(_, code)| *code = known(*code));
+        topics
+    });
     let partition = |(index, code): (PartitionIndex, ErrorCode)| Partitions {
         partition_index: index.0,
-        error_code: txn_offset_commit_code(version, code).code(),
+        error_code: code.code(),
     };
     let topics = places.filled(result).map(|place| Topics {
         topic_id: place.topic_id,
