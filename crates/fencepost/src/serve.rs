@@ -1,6 +1,6 @@
 //! `fencepost serve`: settings from the file, the environment and the command line; then the broker, until a signal.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
@@ -46,7 +46,9 @@ pub fn run(arguments: &ServeArguments) -> anyhow::Result<()> {
 fn start_logging() {
     let filter = tracing_subscriber::EnvFilter::try_from_env("FENCEPOST_LOG")
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+    let colours = std::io::stderr().is_terminal();
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    lines.with_ansi(colours).with_target(false).init();
 }
 
 fn settings(arguments: &ServeArguments) -> anyhow::Result<ServerSettings> {
