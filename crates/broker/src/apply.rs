@@ -3,12 +3,13 @@
 //! One path for the start and for every later change: the delta between the image that was published and the new one.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use fencepost_group::{GroupShard, Request as GroupRequest, TopicFacts, Topics, TopicsDeleted};
 use fencepost_metadata::image::ResourceType;
 use fencepost_metadata::{BrokerConfig, ConfigView, Delta, Image, LocalChange, TopicConfig};
 use fencepost_storage::StorageError;
-use fencepost_types::{ErrorCode, LeaderEpoch, Now, PartitionIndex, TopicName, TopicPartition, Uuid};
+use fencepost_types::{ErrorCode, LeaderEpoch, PartitionIndex, TopicName, TopicPartition, Uuid};
 
 use crate::Broker;
 use crate::cx::Cx;
@@ -47,7 +48,7 @@ impl Broker {
             let topics = delta.topics_deleted.iter();
             self.forget_offsets(cx, topics.map(|topic| (topic.name.clone(), topic.id)).collect());
         }
-        if let Err(error) = self.lead_all(cx.now, changes.leaders) {
+        if let Err(error) = self.lead_all(cx, changes.leaders) {
             self.log_dir_failed(cx, &error);
         }
     }
@@ -62,13 +63,13 @@ impl Broker {
         self.image.store(Arc::clone(&image));
         self.topics.store(Arc::new(topic_facts(&image)));
         self.apply_configs(&image, &delta);
-        self.lead_all(cx.now, delta.local_changes(self.node_id).leaders)
+        self.lead_all(cx, delta.local_changes(self.node_id).leaders)
     }
 
-    fn lead_all(self: &Arc<Self>, now: Now, leaders: Vec<LocalChange>) -> Result<(), StorageError> {
+    fn lead_all(self: &Arc<Self>, cx: &mut Cx, leaders: Vec<LocalChange>) -> Result<(), StorageError> {
         for LocalChange { partition: delta, .. } in leaders {
             let epoch = delta.new.leader_epoch;
-            self.lead(now, &delta.topic.name, delta.topic.id, delta.index, epoch)?;
+            self.lead(cx, &delta.topic.name, delta.topic.id, delta.index, epoch)?;
         }
         Ok(())
     }
@@ -76,7 +77,7 @@ impl Broker {
     /// Opens the log of a partition, or takes over under a new epoch where it is open already.
     fn lead(
         self: &Arc<Self>,
-        now: Now,
+        cx: &mut Cx,
         topic: &TopicName,
         topic_id: Uuid,
         index: PartitionIndex,
@@ -90,17 +91,21 @@ impl Broker {
         let config = self.topic_config(topic);
         let expiration_ms = i64::from(self.config().producer_id_expiration_ms);
         let log_config = log_config(&config, expiration_ms);
-        let log = match self.log_dir.open_log(name.clone(), topic_id, log_config.clone(), now) {
+        let log = match self.log_dir.open_log(name.clone(), topic_id, log_config.clone(), cx.now) {
             // The directory is an earlier topic's of the same name: it is put aside, and the log begins anew.
             Err(StorageError::TopicId { .. }) => {
                 let aside = self.log_dir.set_aside(&name, self.edge.random())?;
                 tracing::warn!(partition = %name, directory = aside, "a stray directory was put aside");
-                self.log_dir.open_log(name.clone(), topic_id, log_config, now)?
+                self.log_dir.open_log(name.clone(), topic_id, log_config, cx.now)?
             }
             opened => opened?,
         };
         let rules = append_rules(&config);
-        self.partitions.insert(Partition::new(name, topic_id, epoch, log, rules, &config));
+        let partition = Partition::new(name, topic_id, epoch, log, rules, &config);
+        self.partitions.insert(Arc::clone(&partition));
+        if self.log_dir_is_offline.load(Ordering::SeqCst) {
+            partition.go(cx, ErrorCode::KafkaStorageError);
+        }
         Ok(())
     }
 
@@ -186,6 +191,19 @@ fn topic_facts(image: &Image) -> Topics {
 mod tests {
     use super::*;
     use crate::testing::{NOW, broker, create_topic};
+
+    /// A log directory that has failed stays so for what is opened in it afterwards.
+    #[test]
+    fn nothing_is_opened_in_a_failed_directory() {
+        let broker = broker();
+        let before = create_topic(&broker, "a");
+        let image = broker.image();
+        broker.log_dir_is_offline.store(true, Ordering::SeqCst);
+        broker.partitions.remove_if(&before.name, before.topic_id);
+        broker.publish_first(&mut Cx::new(NOW), image).unwrap();
+        let again = broker.partitions.get(&before.name).unwrap();
+        assert_eq!(again.with(|_| ()), Err(ErrorCode::KafkaStorageError));
+    }
 
     /// An image that comes late changes nothing: the newer one is in force.
     #[test]

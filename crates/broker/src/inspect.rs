@@ -1,11 +1,11 @@
 //! Looking into a running broker from outside: what the simulator compares and asserts.
 
-use fencepost_group::GroupShard;
+use fencepost_group::{ClassicMetadata, Durable, Group, GroupShard};
 use fencepost_metadata::Controller;
-use fencepost_partition::{BatchContent, BatchFacts, Marker, ProducerStates};
+use fencepost_partition::{BatchContent, BatchFacts, DescribedProducer, Marker, ProducerStates};
 use fencepost_records::{Batch, EndTxnMarker};
 use fencepost_transaction::TransactionShard;
-use fencepost_types::{ErrorCode, Offset, TopicPartition};
+use fencepost_types::{CoordinatorEpoch, ErrorCode, Millis, Offset, TopicPartition};
 
 use crate::Broker;
 use crate::partition::Partition;
@@ -49,7 +49,7 @@ impl Broker {
         let group_config = self.group_config(&self.image(), &self.config());
         for cell in self.groups.all() {
             let fresh = GroupShard::new(group_config.clone().into());
-            verify_shard(&cell, fresh, |shard| shard.durable().clone());
+            verify_shard(&cell, fresh, written);
         }
         match self.reload_controller() {
             Ok(loaded) => {
@@ -91,7 +91,11 @@ fn verify_producers(partition: &Partition) {
             // Batches need not reach the end: records may have been deleted beyond the last.
             replayed.advance_map_end_offset(log.log_end_offset());
             replayed.on_high_watermark(log.high_watermark());
-            assert_eq!(live.restorable(), replayed.restorable(), "live and replayed producers of {name}");
+            if log.config().cleanup_policy.compact {
+                assert_eq!(logged(live), logged(&replayed), "live and replayed producers of {name}");
+            } else {
+                assert_eq!(live.restorable(), replayed.restorable(), "live and replayed producers of {name}");
+            }
             let start = log.log_start_offset();
             let replayed_stable = replayed.last_stable_offset(log.high_watermark(), start);
             assert_eq!(log.last_stable_offset(), replayed_stable, "the last stable offset of {name}");
@@ -102,6 +106,27 @@ fn verify_producers(partition: &Partition) {
     if let Err(code) = compared {
         assert_ne!(code, ErrorCode::CorruptMessage, "the log of {} cannot be read", partition.name);
     }
+}
+
+/// What a compacted log still says of producers: a marker may be gone, and with it its time and its coordinator's epoch,
+/// as in Kafka.
+fn logged(states: &ProducerStates) -> Vec<DescribedProducer> {
+    let without_markers = |producer| DescribedProducer {
+        last_timestamp: Millis::NONE,
+        coordinator_epoch: CoordinatorEpoch::NONE,
+        ..producer
+    };
+    states.describe_producers().map(without_markers).collect()
+}
+
+/// What the log says of groups. One that nothing but offsets has made, and that has none left, is still known, as in
+/// Kafka; compaction may have removed the offsets, and then a load does not know it.
+fn written(shard: &GroupShard) -> Durable {
+    let mut durable = shard.durable().clone();
+    let Durable { groups, offsets } = &mut durable;
+    let was_written = |group: &Group| *group != Group::Classic(ClassicMetadata::default());
+    groups.retain(|id, group| was_written(group) || offsets.of_group(id).next().is_some());
+    durable
 }
 
 /// C2: what is kept of the log is what a load of the log gives.

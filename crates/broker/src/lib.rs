@@ -61,4 +61,4 @@ pub use inspect::Standing;
 pub(crate) use respond::Exchange;
 pub use respond::{Outcome, Respond};
 pub use settings::BrokerSettings;
-pub use sync::Durability;
+pub use sync::{Durability, SyncRound};

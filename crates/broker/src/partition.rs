@@ -238,18 +238,12 @@ impl Partition {
         }
     }
 
-    /// Syncs what is dirty within `scope`, without holding the lock meanwhile. `None`: there was nothing, or the partition is
-    /// gone.
-    pub(crate) fn sync(&self, scope: FlushScope) -> Result<Option<FlushTicket>, StorageError> {
-        let ticket = {
-            let mut state = self.lock();
-            state.syncing = Syncing::Running;
-            if state.gone.is_some() { None } else { state.log.dirty(scope) }
-        };
-        if let Some(ticket) = &ticket {
-            ticket.run()?;
-        }
-        Ok(ticket)
+    /// Says what must be synced within `scope`; whoever runs it does so without the lock, and then calls
+    /// [`Self::after_sync`]. `None`: there is nothing, or the partition is gone.
+    pub(crate) fn begin_sync(&self, scope: FlushScope) -> Option<FlushTicket> {
+        let mut state = self.lock();
+        state.syncing = Syncing::Running;
+        if state.gone.is_some() { None } else { state.log.dirty(scope) }
     }
 
     /// A sync has succeeded: the high watermark follows, and who waited for it is woken.

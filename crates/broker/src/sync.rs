@@ -2,13 +2,14 @@
 //! the next round.
 //!
 //! The queue holds partitions, each at most once. A thread of the edge (or the simulator) calls [`Broker::sync_next`];
-//! several may: each takes another partition. No lock is held while a file is synced.
+//! several may: each takes another partition. No lock is held while a file is synced. The simulator takes the three parts
+//! of a round one by one, so that other things happen in between.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use fencepost_storage::FlushScope;
+use fencepost_storage::{FlushScope, FlushTicket, StorageError};
 use fencepost_types::{ErrorCode, Now};
 
 use crate::Broker;
@@ -43,6 +44,19 @@ impl SyncQueue {
     }
 }
 
+/// One partition that is being synced.
+pub struct SyncRound {
+    partition: Arc<Partition>,
+    ticket: Option<FlushTicket>,
+}
+
+impl SyncRound {
+    /// Syncs. This is what takes time; no lock is held meanwhile.
+    pub fn run(&self) -> Result<(), StorageError> {
+        self.ticket.as_ref().map_or(Ok(()), |ticket| Ok(ticket.run()?))
+    }
+}
+
 impl Broker {
     pub(crate) fn queue_sync(&self, partition: Arc<Partition>) {
         self.sync_queue.push(partition);
@@ -54,20 +68,34 @@ impl Broker {
         !self.sync_queue.is_empty()
     }
 
-    /// Makes one dirty partition durable and wakes who waited for it; `clock` is read after the sync. Returns whether
-    /// there was one.
-    pub fn sync_next(self: &Arc<Self>, clock: impl FnOnce() -> Now) -> bool {
-        let Some(partition) = self.sync_queue.pop() else { return false };
+    /// Takes the next dirty partition; between this and [`Self::end_sync`] it goes on being appended to. `None`: nothing
+    /// is dirty.
+    pub fn begin_sync(&self) -> Option<SyncRound> {
+        let partition = self.sync_queue.pop()?;
         // In the page cache only what is rolled is synced, so that recovery has less to do.
         let scope = match self.durability() {
             Durability::Fsync => FlushScope::All,
             Durability::PageCache => FlushScope::RolledSegments,
         };
-        let synced = partition.sync(scope);
-        self.enter(clock(), |broker, cx| match synced {
-            Ok(ticket) => partition.after_sync(broker, cx, ticket.as_ref()),
+        let ticket = partition.begin_sync(scope);
+        Some(SyncRound { partition, ticket })
+    }
+
+    /// A round has been run: wakes who waited for it, or takes the log directory offline.
+    pub fn end_sync(self: &Arc<Self>, now: Now, round: SyncRound, synced: Result<(), StorageError>) {
+        let SyncRound { partition, ticket } = round;
+        self.enter(now, |broker, cx| match synced {
+            Ok(()) => partition.after_sync(broker, cx, ticket.as_ref()),
             Err(error) => broker.log_dir_failed(cx, &error),
         });
+    }
+
+    /// Makes one dirty partition durable and wakes who waited for it; `clock` is read after the sync. Returns whether
+    /// there was one.
+    pub fn sync_next(self: &Arc<Self>, clock: impl FnOnce() -> Now) -> bool {
+        let Some(round) = self.begin_sync() else { return false };
+        let synced = round.run();
+        self.end_sync(clock(), round, synced);
         true
     }
 
@@ -75,14 +103,16 @@ impl Broker {
     pub(crate) fn log_dir_failed(
         self: &Arc<Self>,
         cx: &mut crate::Cx,
-        error: &fencepost_storage::StorageError,
+        error: &StorageError,
     ) {
         tracing::error!(%error, "the log directory has failed and is taken offline");
+        // First of all, so that a partition that is being opened sees it, or is seen here.
+        let is_first = !self.log_dir_is_offline.swap(true, Ordering::SeqCst);
         for partition in self.partitions.all() {
             partition.go(cx, ErrorCode::KafkaStorageError);
         }
         self.controller().partition().go(cx, ErrorCode::KafkaStorageError);
-        if !self.log_dir_is_offline.swap(true, Ordering::AcqRel) {
+        if is_first {
             self.edge.stop(&format!("the log directory failed: {error}"));
         }
     }

@@ -84,16 +84,23 @@ pub fn run(arguments: &DumpLogArguments) -> anyhow::Result<()> {
         (Err(error), _) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         (Err(error), _) => Err(error.into()),
         (Ok(()), Err(error)) => Err(error.into()),
-        (Ok(()), Ok(summary)) => verdict(&summary, arguments.problems),
+        (Ok(()), Ok(summary)) => verdict(&summary, arguments),
     }
 }
 
-fn verdict(summary: &Summary, problems: bool) -> anyhow::Result<()> {
+fn verdict(summary: &Summary, arguments: &DumpLogArguments) -> anyhow::Result<()> {
     if let Some(exception) = &summary.died_of {
         return Err(anyhow!("{exception}"));
     }
-    if problems && summary.errors > 0 {
-        bail!("{} errors in {} files and directories", summary.errors, summary.files);
+    if !arguments.problems {
+        return Ok(());
+    }
+    let Summary { files, errors, notices, .. } = summary;
+    if *errors > 0 {
+        bail!("{errors} errors in {files} files and directories");
+    }
+    if *notices == 0 && arguments.format == Format::Table {
+        println!("nothing is wrong with {files} files and directories");
     }
     Ok(())
 }

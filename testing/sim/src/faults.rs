@@ -57,9 +57,11 @@ pub struct Faults {
     pub repeat_request: u64,
     /// How much later the second one may arrive, where the client's protocol can bear it.
     pub late_ms_max: u64,
-    /// Steps of the engine between two accidents, at most; 0 is no accident. Steps and not time: accidents are to come when
-    /// something is going on.
+    /// Steps of the engine between two accidents, at most; 0 is no accident. Only steps count that leave something to be
+    /// synced: then there is something to lose.
     pub accident_every_steps: u64,
+    /// An accident comes right after an answer went out while something was still to be synced.
+    pub accident_after_answer: u64,
     /// How long a sync takes, at most.
     pub sync_us_max: u64,
     /// A sync of the disk fails, which stops the broker. Only with [`Durability::Fsync`].
@@ -74,6 +76,7 @@ impl Faults {
         repeat_request: 0,
         late_ms_max: 0,
         accident_every_steps: 0,
+        accident_after_answer: 0,
         sync_us_max: 1_000,
         fail_sync_permille: 0,
     };
@@ -89,7 +92,8 @@ impl Faults {
             lose_answer: rng.pick(&[0, 0, 200, 40, 15]),
             repeat_request: rng.pick(&[0, 0, 100, 20]),
             late_ms_max: rng.pick(&[2, 20, 300, 3_000]),
-            accident_every_steps: rng.pick(&[0, 2_000, 500, 200, 100, 50]),
+            accident_every_steps: rng.pick(&[0, 1_000, 300, 100, 50, 25]),
+            accident_after_answer: rng.pick(&[0, 0, 200, 50]),
             sync_us_max: rng.pick(&[1_000, 1_000, 8_000, 60_000]),
             fail_sync_permille,
         }

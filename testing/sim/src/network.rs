@@ -161,11 +161,11 @@ impl World {
     }
 
     /// Sends on what the engine has answered. Panics when it has dropped a request, closed a connection on a good one, or
-    /// sits on one for ever.
-    pub(crate) fn collect_answers(&mut self) {
-        let Some(node) = &mut self.node else { return };
+    /// sits on one for ever. Answers how many there were.
+    pub(crate) fn collect_answers(&mut self) -> usize {
+        let Some(node) = &mut self.node else { return 0 };
         let asked = std::mem::take(&mut node.asked);
-        let mut waiting = Vec::with_capacity(asked.len());
+        let (count, mut waiting) = (asked.len(), Vec::with_capacity(asked.len()));
         for asked in asked {
             let slot = std::mem::replace(&mut *asked.slot.lock().expect("one thread"), Slot::Waiting);
             match slot {
@@ -181,9 +181,11 @@ impl World {
                 Slot::Dropped => panic!("B1: {} was dropped without an answer", asked.label),
             }
         }
+        let answered = count - waiting.len();
         if let Some(node) = &mut self.node {
             node.asked = waiting;
         }
+        answered
     }
 
     fn answer(&mut self, asked: &Asked, frame: Bytes) {

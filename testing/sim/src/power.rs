@@ -1,9 +1,10 @@
 //! The life of the broker's process and of its machine.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fencepost_broker::{Broker, Edge};
-use fencepost_storage::Disk;
+use fencepost_broker::{Broker, Durability, Edge, SyncRound};
+use fencepost_storage::{Disk, StorageError};
 use fencepost_types::{Nanos, Now};
 
 use crate::disk::Faults as DiskFaults;
@@ -28,6 +29,10 @@ pub(crate) struct Node {
     pub(crate) asked: Vec<Asked>,
     /// When the deadline that the edge knows of is due, in the world's nanoseconds.
     pub(crate) wake_at: Option<u64>,
+    /// Threads that sync and are awake.
+    pub(crate) syncers_at_work: u64,
+    /// What they are at, and what has become of it.
+    pub(crate) rounds: BTreeMap<u64, (SyncRound, Result<(), StorageError>)>,
     started_at: u64,
 }
 
@@ -48,7 +53,6 @@ impl World {
     /// The process begins. Panics when the broker does not start on whatever the last life has left.
     pub(crate) fn start(&mut self) {
         self.generation += 1;
-        self.sync_planned = false;
         if self.armed.is_none()
             && self.faults.accident_every_steps > 0
             && self.rng.one_in(ACCIDENT_AT_START_ONE_IN)
@@ -74,23 +78,39 @@ impl World {
             Err(error) => panic!("the broker must start on whatever is there: {error}"),
         };
         let started_at = self.now;
-        self.node = Some(Node { broker, edge, asked: Vec::new(), wake_at: None, started_at });
+        self.node = Some(Node {
+            broker,
+            edge,
+            asked: Vec::new(),
+            wake_at: None,
+            syncers_at_work: 0,
+            rounds: BTreeMap::new(),
+            started_at,
+        });
         self.note("broker started");
         self.verify();
     }
 
-    /// The engine has made a step: perhaps it was the last one before an accident.
-    pub(crate) fn count_down_to_accident(&mut self) {
+    /// The engine has made a step, and answered so many requests: perhaps it was the last one before an accident.
+    pub(crate) fn count_down_to_accident(&mut self, answered: usize) {
+        let Some(node) = &self.node else { return };
+        // In the page cache nothing waits for a sync.
+        let can_lose = node.broker.has_dirty() || self.durability == Durability::PageCache;
+        if !can_lose || self.armed.is_some() {
+            return;
+        }
+        if answered > 0 && self.rng.one_in(self.faults.accident_after_answer) {
+            return self.accident(Accident::covered_by(self.durability)[0]);
+        }
         if self.faults.accident_every_steps == 0 {
             return;
         }
         self.steps_to_accident = self.steps_to_accident.saturating_sub(1);
-        if self.steps_to_accident > 0 || self.node.is_none() || self.armed.is_some() {
-            return;
+        if self.steps_to_accident == 0 {
+            self.steps_to_accident = self.rng.range(1, self.faults.accident_every_steps + 1);
+            let accident = self.rng.pick(Accident::covered_by(self.durability));
+            self.accident(accident);
         }
-        self.steps_to_accident = self.rng.range(1, self.faults.accident_every_steps + 1);
-        let accident = self.rng.pick(Accident::covered_by(self.durability));
-        self.accident(accident);
     }
 
     /// `accident` happens: now, or within the next steps if it is one of those.
@@ -142,6 +162,10 @@ impl World {
     }
 
     fn stop_cleanly(&mut self) {
+        let rounds: Vec<u64> = self.node.iter().flat_map(|node| node.rounds.keys().copied()).collect();
+        for round in rounds {
+            self.end_sync(round);
+        }
         let clock = self.clock();
         let Some(node) = &self.node else { return };
         let stopped = node.broker.stop(&|| clock);

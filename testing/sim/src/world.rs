@@ -26,6 +26,8 @@ pub const MS: u64 = 1_000_000;
 const WALL_START_MS: i64 = 1_700_000_000_000;
 /// So many events in a row without time going on are a loop.
 const EVENTS_AT_ONCE_MAX: u64 = 100_000;
+/// The process has so many threads that sync, at most.
+const SYNCERS_MAX: u64 = 3;
 /// Live state is compared with replayed state once in so many steps of the engine, and after every start.
 const STEPS_BETWEEN_VERIFICATIONS: u64 = 100;
 
@@ -35,8 +37,8 @@ pub(crate) enum Event {
     Deliver(Delivery),
     /// An answer reaches an actor, or its patience ends.
     Arrive { arrival: ArrivalCell, with: Option<Bytes> },
-    /// The thread that syncs has time for one partition.
-    Sync { generation: u64 },
+    /// A thread that syncs wakes up, or is done with a partition.
+    Sync { generation: u64, round: Option<u64> },
     /// The process comes back.
     Restart,
     /// Somebody has slept long enough.
@@ -83,7 +85,9 @@ pub struct World {
     /// Counts the lives of the process.
     pub(crate) generation: u64,
     pub(crate) next_connection: u64,
-    pub(crate) sync_planned: bool,
+    /// Threads that sync.
+    syncers: u64,
+    next_round: u64,
     /// The accident that the disk's calls are counted down to.
     pub(crate) armed: Option<Accident>,
     pub(crate) accidents: u64,
@@ -99,6 +103,7 @@ impl World {
     pub fn new(seed: u64, faults: Faults, settings: BrokerSettings, trace: Trace) -> Rc<RefCell<Self>> {
         let mut rng = Rng::new(seed);
         let disk = SimDisk::new(rng.bits());
+        let syncers = rng.range(1, SYNCERS_MAX + 1);
         let mut world = Self {
             now: 0,
             trace,
@@ -110,7 +115,8 @@ impl World {
             node: None,
             generation: 0,
             next_connection: 0,
-            sync_planned: false,
+            syncers,
+            next_round: 0,
             armed: None,
             accidents: 0,
             steps_to_accident: faults.accident_every_steps,
@@ -214,9 +220,9 @@ impl World {
                 self.happen(planned.event);
             }
         }
-        self.after_engine();
+        let answered = self.after_engine();
         if is_step {
-            self.count_down_to_accident();
+            self.count_down_to_accident(answered);
         }
         self.events_at_once = if self.now == before { self.events_at_once + 1 } else { 0 };
         assert!(self.events_at_once < EVENTS_AT_ONCE_MAX, "something goes on for ever at {} ns", self.now);
@@ -240,58 +246,81 @@ impl World {
                     *arrival = Arrival::Came(with);
                 }
             }
-            Event::Sync { generation } => self.sync(generation),
+            Event::Sync { generation, round } => self.sync(generation, round),
             Event::Restart => self.start(),
             Event::Wake => {}
         }
     }
 
-    /// The thread that syncs goes on until nothing is dirty, then waits to be told.
-    fn sync(&mut self, generation: u64) {
+    /// A thread that syncs goes on until nothing is dirty, then waits to be told. What a round finds dirty at its beginning
+    /// is on the disk at its end; what comes meanwhile may be or not.
+    fn sync(&mut self, generation: u64, round: Option<u64>) {
         if generation != self.generation {
             return;
         }
-        self.sync_planned = false;
-        let now = self.clock();
-        let Some(node) = &self.node else { return };
-        if node.broker.sync_next(|| now) {
-            self.plan_sync();
+        if let Some(round) = round {
+            self.end_sync(round);
         }
-    }
-
-    fn plan_sync(&mut self) {
-        if !self.sync_planned {
-            self.sync_planned = true;
-            let after = self.rng.range(50, self.faults.sync_us_max + 1) * 1_000;
-            let generation = self.generation;
-            self.plan(after, Event::Sync { generation });
-        }
-    }
-
-    /// What the edge does when the engine has returned, and the checks.
-    fn after_engine(&mut self) {
-        if self.node.is_none() {
+        let Some(node) = &mut self.node else { return };
+        let Some(round) = node.broker.begin_sync() else {
+            node.syncers_at_work -= 1;
             return;
+        };
+        let synced = round.run();
+        self.next_round += 1;
+        node.rounds.insert(self.next_round, (round, synced));
+        self.plan_sync(Some(self.next_round));
+    }
+
+    /// The engine learns what has become of a round.
+    pub(crate) fn end_sync(&mut self, round: u64) {
+        let now = self.clock();
+        let Some(node) = &mut self.node else { return };
+        let (round, synced) = node.rounds.remove(&round).expect("a round ends once");
+        node.broker.end_sync(now, round, synced);
+    }
+
+    fn plan_sync(&mut self, round: Option<u64>) {
+        let after = self.rng.range(50, self.faults.sync_us_max + 1) * 1_000;
+        let generation = self.generation;
+        self.plan(after, Event::Sync { generation, round });
+    }
+
+    /// The engine has something to sync: one more thread wakes up, if one sleeps.
+    fn wake_syncer(&mut self) {
+        let Some(node) = &mut self.node else { return };
+        if node.syncers_at_work < self.syncers {
+            node.syncers_at_work += 1;
+            self.plan_sync(None);
+        }
+    }
+
+    /// What the edge does when the engine has returned, and the checks. Answers how many requests were answered.
+    fn after_engine(&mut self) -> usize {
+        if self.node.is_none() {
+            return 0;
         }
         if self.disk.is_off() {
-            return self.accident_came();
+            self.accident_came();
+            return 0;
         }
         if let Some(sentence) = self.node.as_ref().and_then(|node| node.edge.stopped()) {
-            return self.stopped_by_itself(&sentence);
+            self.stopped_by_itself(&sentence);
+            return 0;
         }
         self.steps += 1;
         if self.steps.is_multiple_of(STEPS_BETWEEN_VERIFICATIONS) {
             self.verify();
         }
-        let Some(node) = &mut self.node else { return };
+        let Some(node) = &mut self.node else { return 0 };
         node.broker.check();
         if node.edge.take_deadline_changed() {
             node.look_at_deadline();
         }
         let sync_needed = node.edge.take_sync_needed();
         if sync_needed {
-            self.plan_sync();
+            self.wake_syncer();
         }
-        self.collect_answers();
+        self.collect_answers()
     }
 }

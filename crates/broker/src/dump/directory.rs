@@ -64,16 +64,17 @@ impl Run<'_, '_> {
 
     /// What is wrong with a directory as a whole: files that lack, and files that should be gone.
     fn whole(&mut self, path: &str, files: &[&str]) -> Walked {
-        for name in files {
-            if leftover_of(name).is_some() {
-                let text = format!("{name} is there: the next start removes it or puts it in place");
-                self.output.problem(&Problem::notice("leftover", text))?;
-            } else if FileKind::of_name(name).is_none() && *name != ".lock" {
-                self.output.problem(&Problem::notice(
-                    "unknown-file",
-                    format!("{name} is nothing that can be dumped"),
-                ))?;
-            }
+        let leftovers: Vec<&&str> = files.iter().filter(|name| leftover_of(name).is_some()).collect();
+        if let [first, ..] = leftovers[..] {
+            let text =
+                format!("the next start removes or puts in place {} files, first {first}", leftovers.len());
+            self.output.problem(&Problem::notice("leftovers", text))?;
+        }
+        let known =
+            |name: &str| leftover_of(name).is_some() || FileKind::of_name(name).is_some() || name == ".lock";
+        for name in files.iter().filter(|name| !known(name)) {
+            let text = format!("{name} is nothing that can be dumped");
+            self.output.problem(&Problem::notice("unknown-file", text))?;
         }
         let segments = files.iter().filter(|name| FileKind::of_name(name) == Some(FileKind::Log));
         if segments.count() == 0 || self.options.like_kafka {

@@ -177,7 +177,7 @@ fn files_that_are_none() {
         files.push(("notes.txt".to_owned(), Vec::new()));
     });
     let names: Vec<&str> = leftovers.iter().map(|(_, name)| name.as_str()).collect();
-    assert_eq!(names, ["leftover", "leftover", "unknown-file"]);
+    assert_eq!(names, ["leftovers", "unknown-file"]);
 
     let disk = disk_with("", &files_of("unclean/faults/as-killed-0"));
     let paths = ["nothing.log", "x.log", FIRST, "00000000000000000000.log.deleted"];

@@ -216,7 +216,7 @@ fn sound_directories_have_no_errors() {
     let disk = disk_with("t-0", &files_of("transactions/compacted-0"));
     let mut names: Vec<String> = problems(&disk, &["t-0"]).into_iter().map(|(_, name)| name).collect();
     names.dedup();
-    assert_eq!(names, ["leftover", "gaps", "gap-between-segments"]);
+    assert_eq!(names, ["leftovers", "gaps", "gap-between-segments"]);
     let options = DumpOptions { problems_only: true, ..DumpOptions::default() };
     assert_eq!(run(&disk, &["t-0"], &options, Format::Table).1.errors, 0);
 }

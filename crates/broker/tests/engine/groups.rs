@@ -5,7 +5,7 @@ use fencepost_protocol::messages::{
     ConsumerGroupHeartbeatRequest, JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest,
     SyncGroupRequest, join_group_request, offset_commit_request,
 };
-use fencepost_types::ErrorCode;
+use fencepost_types::{ErrorCode, Uuid};
 
 use crate::harness::requests::committed_offset;
 use crate::harness::{Client, Producer, World};
@@ -99,6 +99,63 @@ fn a_commit_without_a_member_is_let_into_a_new_group() {
     assert_eq!(answer.topics[0].partitions[0].error_code, 0);
     producer.end(5, true);
     assert_eq!(committed_offset(&world.client(), "g", "t", true), (5, 0));
+}
+
+/// What does not exist is told as it is, beside what is committed, in the order of the request: by name, and in the
+/// versions that have ids alone by id (`coordinator §11.1`, wire-apis §3).
+#[test]
+fn what_does_not_exist_is_told_beside_what_is_committed() {
+    let world = World::new();
+    let (id, unknown_id) = (world.create_topic("t", 1), Uuid::from_random(42));
+    let unknown = ErrorCode::UnknownTopicOrPartition.code();
+    for (version, unknown_topic) in [(8, unknown), (10, ErrorCode::UnknownTopicId.code())] {
+        let topic = |name: &str, topic_id: Uuid, partitions: &[i32]| offset_commit_request::Topics {
+            name: name.to_owned(),
+            topic_id,
+            partitions: partitions
+                .iter()
+                .map(|index| offset_commit_request::Partitions {
+                    partition_index: *index,
+                    committed_offset: 7,
+                    ..Default::default()
+                })
+                .collect(),
+        };
+        let request = OffsetCommitRequest {
+            group_id: "g".to_owned(),
+            generation_id_or_member_epoch: -1,
+            topics: vec![topic("nowhere", unknown_id, &[0]), topic("t", id, &[9, 0])],
+            ..Default::default()
+        };
+        let answer = world.client().ask(version, &request);
+        let rows: Vec<Vec<_>> = answer
+            .topics
+            .iter()
+            .map(|topic| topic.partitions.iter().map(|row| (row.partition_index, row.error_code)).collect())
+            .collect();
+        assert_eq!(rows, [vec![(0, unknown_topic)], vec![(9, unknown), (0, 0)]], "OffsetCommit {version}");
+    }
+    let producer = Producer::start(world.client(), "x");
+    for (version, unknown_topic) in [(3, unknown), (5, unknown), (6, ErrorCode::UnknownTopicId.code())] {
+        let mut request = producer.offset_request("g", "nowhere", 7);
+        request.generation_id_or_member_epoch = -1;
+        request.topics[0].topic_id = unknown_id;
+        let mut known = request.topics[0].clone();
+        (known.name, known.topic_id) = ("t".to_owned(), id);
+        let mut beyond = known.partitions[0].clone();
+        beyond.partition_index = 9;
+        known.partitions.insert(0, beyond);
+        request.topics.push(known);
+        let answer = producer.client.ask(version, &request);
+        let rows: Vec<Vec<_>> = answer
+            .topics
+            .iter()
+            .map(|topic| topic.partitions.iter().map(|row| (row.partition_index, row.error_code)).collect())
+            .collect();
+        // Version 3 does not add the partition of the offsets: what exists is refused, in the words of old clients.
+        let committed = if version < 5 { ErrorCode::InvalidTxnState.code() } else { 0 };
+        assert_eq!(rows, [vec![(0, unknown_topic)], vec![(9, unknown), (0, committed)]], "version {version}");
+    }
 }
 
 /// A second member waits in the rebalance until the first has joined again, or has had its time.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use fencepost_partition::AbortedTxn;
-use fencepost_types::{Millis, Now, Offset, TopicPartition, Uuid};
+use fencepost_types::{LeaderEpoch, Millis, Now, Offset, TopicPartition, Uuid};
 
 use super::leftovers::{LiveFiles, settle};
 use super::read::{damaged, find_batch};
@@ -291,6 +291,11 @@ impl Log {
 
     /// Walks a segment whose end is not known: keeps whole batches up to the first that is not, with all later segments
     /// gone before the cut, so that a crash in between leaves no hole.
+    ///
+    /// The checksum begins behind offset and epoch. A crash may keep a batch from there on and lose what stands before, which
+    /// then reads as zeros: so neither may fall from one batch to the next. No leader appends such a batch.
+    ///
+    /// Differs from Kafka, which takes a batch at any offset (storage-formats §10, table).
     fn recover_segment(&mut self, at: usize) -> Result<(), StorageError> {
         let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
         let segment = &mut self.segments[at];
@@ -298,11 +303,13 @@ impl Log {
         segment.clear_indexes(&*disk)?;
         let log = segment.log.clone();
         let mut walk = Scan::walk(&*log, 0, segment.bytes);
-        let mut end = 0;
+        let (mut end, mut epoch) = (0, LeaderEpoch::NONE);
         while let Some(batch) = walk.next()? {
-            if batch.header.last_offset() < segment.base_offset || !walk.is_intact(&batch)? {
+            let goes_on = batch.header.base_offset >= segment.end_offset && batch.header.leader_epoch >= epoch;
+            if !goes_on || !walk.is_intact(&batch)? {
                 break;
             }
+            epoch = batch.header.leader_epoch;
             repair_magic(&*log, &batch)?;
             segment.index_batch(&batch, interval_bytes);
             self.epochs_changed |= self.epochs.assign(batch.header.leader_epoch, batch.header.base_offset);

@@ -91,6 +91,9 @@ fn settings(rng: &mut Rng) -> BrokerSettings {
         ("offsets.topic.num.partitions", INTERNAL_PARTITIONS),
         ("transaction.state.log.num.partitions", INTERNAL_PARTITIONS),
         ("log.roll.ms", rng.pick(&["50", "1000", "604800000"])),
+        ("log.cleaner.backoff.ms", rng.pick(&["20", "300", "15000"])),
+        ("log.cleaner.min.cleanable.ratio", rng.pick(&["0", "0.5"])),
+        ("log.cleaner.delete.retention.ms", rng.pick(&["0", "100", "86400000"])),
         ("log.flush.offset.checkpoint.interval.ms", rng.pick(&["50", "1000", "60000"])),
     ];
     let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));

@@ -1,0 +1,283 @@
+//! What a million offset commits and a million transactions leave behind, with the cleaner and without: bytes, records, and
+//! how long the next start takes.
+//!
+//! ```text
+//! cargo run --release -p fencepost-broker --example compaction [COUNT] [LIVE KEYS]
+//! ```
+//!
+//! The whole engine runs on a disk in memory, its clock a millisecond further with every request; only the durations that
+//! are printed are real.
+#![allow(clippy::disallowed_methods, reason = "this program measures how long things take")]
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use fencepost_broker::metadata::StaticConfig;
+use fencepost_broker::{Broker, BrokerSettings, Connection, ConnectionId, Edge, Listener, Outcome};
+use fencepost_protocol::messages::{
+    CreateTopicsRequest, EndTxnRequest, InitProducerIdRequest, OffsetCommitRequest, TxnOffsetCommitRequest,
+    create_topics_request, offset_commit_request, txn_offset_commit_request,
+};
+use fencepost_protocol::{Message, Request, ResponseHeader, encode_request};
+use fencepost_records::Batches;
+use fencepost_storage::{Disk, MemoryDisk};
+use fencepost_types::wire::Reader;
+use fencepost_types::{Millis, Nanos, Now};
+
+const COUNT: usize = 1_000_000;
+const LIVE_KEYS: usize = 1_000;
+const TOPICS: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));
+    let count = arguments.next().unwrap_or(COUNT);
+    let live_keys = arguments.next().unwrap_or(LIVE_KEYS).clamp(1, count);
+    for cleaner in ["false", "true"] {
+        println!("log.cleaner.enable={cleaner}");
+        let mut host = Host::start(cleaner);
+        let commits = timed(|| commit_offsets(&host, count, live_keys));
+        println!("  {count} offset commits, {live_keys} live offsets: {:.1} s", commits.as_secs_f64());
+        let transactions = timed(|| run_transactions(&host, count, live_keys));
+        println!("  {count} transactions, {live_keys} live ids: {:.1} s", transactions.as_secs_f64());
+        // Two rests of the cleaner, for what has become due meanwhile.
+        host.wait_ms(60_000);
+        for topic in TOPICS {
+            host.print_size(topic);
+        }
+        let started = host.restart();
+        println!("  the next start after a kill: {:.0} ms", started.as_secs_f64() * 1_000.0);
+    }
+}
+
+fn timed(act: impl FnOnce()) -> Duration {
+    let from = Instant::now();
+    act();
+    from.elapsed()
+}
+
+/// Commits of one offset each, for groups that take turns.
+fn commit_offsets(host: &Host, count: usize, live_keys: usize) {
+    for number in 0..count {
+        let partition = offset_commit_request::Partitions {
+            partition_index: 0,
+            committed_offset: number as i64,
+            committed_leader_epoch: -1,
+            ..Default::default()
+        };
+        let request = OffsetCommitRequest {
+            group_id: format!("group {}", number % live_keys),
+            generation_id_or_member_epoch: -1,
+            topics: vec![offset_commit_request::Topics {
+                name: "t".to_owned(),
+                partitions: vec![partition],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let answer = host.ask(8, &request);
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0, "{answer:?}");
+    }
+}
+
+/// Transactions under version 2 of one offset commit each, of ids that take turns; every third one is aborted.
+fn run_transactions(host: &Host, count: usize, live_keys: usize) {
+    let id = |number: usize| format!("id {number}");
+    let mut producers: Vec<(i64, i16)> = Vec::new();
+    for number in 0..live_keys {
+        let request = InitProducerIdRequest {
+            transactional_id: Some(id(number)),
+            transaction_timeout_ms: 60_000,
+            producer_id: -1,
+            producer_epoch: -1,
+            ..Default::default()
+        };
+        let mut answer = host.ask(5, &request);
+        // The first block of producer ids comes from the controller.
+        while answer.error_code != 0 {
+            host.wait_ms(10);
+            answer = host.ask(5, &request);
+        }
+        producers.push((answer.producer_id, answer.producer_epoch));
+    }
+    for number in 0..count {
+        let who = number % live_keys;
+        let (producer_id, producer_epoch) = producers[who];
+        let partition = txn_offset_commit_request::Partitions {
+            partition_index: 0,
+            committed_offset: number as i64,
+            ..Default::default()
+        };
+        let commit = TxnOffsetCommitRequest {
+            transactional_id: id(who),
+            group_id: "transactional".to_owned(),
+            producer_id,
+            producer_epoch,
+            topics: vec![txn_offset_commit_request::Topics {
+                name: "t".to_owned(),
+                partitions: vec![partition],
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        let answer = host.ask(5, &commit);
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0, "{answer:?}");
+        let committed = !number.is_multiple_of(3);
+        let end = EndTxnRequest { transactional_id: id(who), producer_id, producer_epoch, committed };
+        let answer = host.ask(5, &end);
+        assert_eq!(answer.error_code, 0, "{answer:?}");
+        producers[who] = (answer.producer_id, answer.producer_epoch);
+    }
+}
+
+/// What the engine asks of its surroundings.
+#[derive(Default)]
+struct QuietEdge {
+    random: AtomicU64,
+}
+
+impl Edge for QuietEdge {
+    fn deadline_changed(&self) {}
+
+    fn sync_needed(&self) {}
+
+    fn random(&self) -> u128 {
+        let number = self.random.fetch_add(1, Ordering::Relaxed) + 1;
+        u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+    }
+
+    fn stop(&self, sentence: &str) {
+        panic!("the broker cannot go on: {sentence}");
+    }
+}
+
+/// A broker on a disk in memory, and the time.
+struct Host {
+    disk: MemoryDisk,
+    settings: BrokerSettings,
+    edge: Arc<QuietEdge>,
+    broker: Option<Arc<Broker>>,
+    connection: Arc<Connection>,
+    now_ms: Cell<i64>,
+}
+
+impl Host {
+    fn start(cleaner: &str) -> Self {
+        let pairs = [
+            ("log.cleaner.enable", cleaner),
+            ("offsets.topic.num.partitions", "1"),
+            ("offsets.topic.segment.bytes", "10485760"),
+            ("transaction.state.log.num.partitions", "1"),
+            ("transaction.state.log.segment.bytes", "10485760"),
+        ];
+        let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let statics = StaticConfig::new(pairs).expect("these settings are valid");
+        let mut host = Self {
+            disk: MemoryDisk::new(),
+            settings: BrokerSettings::new(statics, "/memory".to_owned()),
+            edge: Arc::default(),
+            broker: None,
+            connection: Connection::new(ConnectionId(1), "/127.0.0.1".to_owned(), listener()),
+            now_ms: Cell::new(1_700_000_000_000),
+        };
+        host.restart();
+        let topic = create_topics_request::Topics {
+            name: "t".to_owned(),
+            num_partitions: 1,
+            replication_factor: 1,
+            ..Default::default()
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 1_000, ..Default::default() };
+        assert_eq!(host.ask(7, &request).topics[0].error_code, 0);
+        host
+    }
+
+    /// Drops the broker as it is, and starts another one on what it has left.
+    fn restart(&mut self) -> Duration {
+        self.broker = None;
+        let from = Instant::now();
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let edge: Arc<dyn Edge> = Arc::clone(&self.edge) as Arc<dyn Edge>;
+        let started = Broker::start(disk, edge, self.settings.clone(), listener(), &|| self.now());
+        self.broker = Some(started.expect("a broker starts"));
+        from.elapsed()
+    }
+
+    fn broker(&self) -> &Arc<Broker> {
+        self.broker.as_ref().expect("a broker runs")
+    }
+
+    fn now(&self) -> Now {
+        let wall = self.now_ms.get();
+        Now { wall: Millis(wall), mono: Nanos(wall as u64 * 1_000_000) }
+    }
+
+    /// Sends a request and waits for the answer.
+    fn ask<R: Request>(&self, version: i16, request: &R) -> R::Response {
+        self.now_ms.set(self.now_ms.get() + 1);
+        let frame = encode_request(7, Some("example"), version, request).into_bytes();
+        let slot: Arc<Mutex<Option<Outcome>>> = Arc::default();
+        let to = Arc::clone(&slot);
+        let respond = Box::new(move |outcome| *to.lock().expect("nobody panics") = Some(outcome));
+        self.broker().handle(self.now(), &self.connection, frame, respond);
+        loop {
+            self.settle();
+            match slot.lock().expect("nobody panics").take() {
+                Some(Outcome::Frame(chunks)) => {
+                    let mut reader = Reader::new(Bytes::from(chunks.concat()));
+                    ResponseHeader::decode(&mut reader, R::API_KEY, version).expect("a header");
+                    return R::Response::decode(&mut reader, version).expect("an answer");
+                }
+                Some(other) => panic!("no answer but {other:?}"),
+                // It waits for something that is due later.
+                None => self.now_ms.set(self.now_ms.get() + 1),
+            }
+        }
+    }
+
+    /// Runs all syncs and what is due now.
+    fn settle(&self) {
+        loop {
+            while self.broker().sync_next(|| self.now()) {}
+            if self.broker().next_deadline().is_none_or(|at| at > self.now().mono) {
+                return;
+            }
+            self.broker().tick(self.now());
+        }
+    }
+
+    fn wait_ms(&self, span_ms: i64) {
+        for _ in 0..span_ms {
+            self.now_ms.set(self.now_ms.get() + 1);
+            self.settle();
+        }
+    }
+
+    fn print_size(&self, topic: &str) {
+        let directory = format!("{topic}-0");
+        let (mut segments, mut bytes, mut batches, mut records, mut end) = (0, 0, 0, 0, 0);
+        for entry in self.disk.list(&directory).expect("a directory") {
+            if entry.name.ends_with(".log") {
+                segments += 1;
+                bytes += entry.bytes;
+                let file = self.disk.open(&format!("{directory}/{}", entry.name)).expect("a log");
+                for batch in Batches::new(file.read(0, entry.bytes as usize).expect("its content")) {
+                    let batch = batch.expect("a batch");
+                    batches += 1;
+                    records += batch.header().record_count;
+                    end = batch.last_offset().0 + 1;
+                }
+            }
+        }
+        let mib = bytes as f64 / f64::from(1 << 20);
+        println!(
+            "  {topic}: {segments} segments, {mib:.1} MiB, {batches} batches, {records} of {end} records"
+        );
+    }
+}
+
+fn listener() -> Listener {
+    Listener { name: "PLAINTEXT".to_owned(), host: "localhost".to_owned(), port: 9092 }
+}
