@@ -100,11 +100,7 @@ impl Broker {
     }
 
     /// Takes the log directory offline: nothing that depended on it is ever acknowledged. The edge is told once.
-    pub(crate) fn log_dir_failed(
-        self: &Arc<Self>,
-        cx: &mut crate::Cx,
-        error: &StorageError,
-    ) {
+    pub(crate) fn log_dir_failed(self: &Arc<Self>, cx: &mut crate::Cx, error: &StorageError) {
         tracing::error!(%error, "the log directory has failed and is taken offline");
         // First of all, so that a partition that is being opened sees it, or is seen here.
         let is_first = !self.log_dir_is_offline.swap(true, Ordering::SeqCst);

@@ -557,12 +557,14 @@ fn a_flipped_format_number_is_repaired() {
     assert_eq!(content[last_batch(&content) + 16] as i8, MAGIC);
 }
 
-/// The last batch once more is cut off: offsets rise, and no leader appends the like. Kafka keeps it (storage-formats §10,
-/// table).
+/// The last batch once more: kept, as Kafka does; the log does not end later by it (storage-formats §10, table).
 #[test]
-fn a_repeated_batch_is_cut() {
+fn a_repeated_batch_is_kept() {
     let again = |log: &mut Vec<u8>| log.extend_from_within(last_batch(log)..);
-    Damaged::new("as-killed-0").with(ACTIVE, again).recovers_to(60, "the last batch twice");
+    let damaged = Damaged::new("as-killed-0").with(ACTIVE, again);
+    let mut log = damaged.open(unclean(24));
+    assert_eq!(view(&mut log), wanted_view(&expected()["unclean"]["as-killed-0"]["live"]));
+    assert_eq!(read_all(&log).len(), read_all(&fold_of_undamaged(60)).len() + 1);
 }
 
 /// Offset and leader epoch lie before what the checksum covers. A batch that a crash has kept without them is no batch: it

@@ -293,7 +293,8 @@ impl Log {
     /// gone before the cut, so that a crash in between leaves no hole.
     ///
     /// The checksum begins behind offset and epoch. A crash may keep a batch from there on and lose what stands before, which
-    /// then reads as zeros: so neither may fall from one batch to the next. No leader appends such a batch.
+    /// then reads as zeros: so neither may fall from one batch to the next. No leader appends such a batch. The same batch a
+    /// second time is harmless, and kept as Kafka keeps it.
     ///
     /// Differs from Kafka, which takes a batch at any offset (storage-formats §10, table).
     fn recover_segment(&mut self, at: usize) -> Result<(), StorageError> {
@@ -303,13 +304,15 @@ impl Log {
         segment.clear_indexes(&*disk)?;
         let log = segment.log.clone();
         let mut walk = Scan::walk(&*log, 0, segment.bytes);
-        let (mut end, mut epoch) = (0, LeaderEpoch::NONE);
+        let (mut end, mut epoch, mut previous) = (0, LeaderEpoch::NONE, None);
         while let Some(batch) = walk.next()? {
-            let goes_on = batch.header.base_offset >= segment.end_offset && batch.header.leader_epoch >= epoch;
-            if !goes_on || !walk.is_intact(&batch)? {
+            let goes_on =
+                batch.header.base_offset >= segment.end_offset && batch.header.leader_epoch >= epoch;
+            let is_repeated = previous == Some(batch.header);
+            if !(goes_on || is_repeated) || !walk.is_intact(&batch)? {
                 break;
             }
-            epoch = batch.header.leader_epoch;
+            (epoch, previous) = (batch.header.leader_epoch, Some(batch.header));
             repair_magic(&*log, &batch)?;
             segment.index_batch(&batch, interval_bytes);
             self.epochs_changed |= self.epochs.assign(batch.header.leader_epoch, batch.header.base_offset);
