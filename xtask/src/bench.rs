@@ -2,7 +2,9 @@
 
 mod machine;
 mod page;
+mod sections;
 mod start;
+mod txn;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -27,12 +29,15 @@ pub struct Bench {
 enum Name {
     /// Start to first committed transaction, memory, transactions per second; writes docs/performance.md.
     Start,
+    /// Back-to-back transactions of three clients; writes its section of docs/performance.md.
+    Txn,
 }
 
 /// Runs the benchmark.
 pub fn run(options: &Bench) -> Result<Summary> {
     match options.name {
         Name::Start => start::run(options.runs, options.transactions),
+        Name::Txn => txn::run(options.runs),
     }
 }
 

@@ -17,8 +17,8 @@ use crate::{ClientError, Connection};
 
 /// A code that says "later" is obeyed so many times …
 const TRIES_MAX: u32 = 200;
-/// … with this long in between.
-const RETRY_BACKOFF: Duration = Duration::from_millis(25);
+/// … with this long in between, as in the Java client when a transaction is still being completed.
+const RETRY_BACKOFF: Duration = Duration::from_millis(20);
 /// How long the broker may take for one Produce.
 const PRODUCE_TIMEOUT_MS: i32 = 30_000;
 

@@ -1,4 +1,4 @@
-//! `docs/performance.md`.
+//! The first section of `docs/performance.md`.
 
 use std::fmt::Write;
 
@@ -49,7 +49,7 @@ pub fn targets(columns: &Columns) -> Vec<Target> {
 
 /// The page.
 pub fn page(columns: &Columns, machine: &str, runs: usize, transactions: u32) -> String {
-    let mut text = String::from("# Performance\n\n");
+    let mut text = String::from("## Start, memory, transactions of one producer\n\n");
     text += "Written by `cargo xtask bench start`, which runs Apache Kafka 4.4 and Fencepost one after the other on the same machine.\n\n";
     let _ = writeln!(text, "Machine: {machine}.\n");
     text += "| |";
@@ -71,12 +71,12 @@ pub fn page(columns: &Columns, machine: &str, runs: usize, transactions: u32) ->
         text += &columns.iter().map(|(_, figures)| format!(" {} |", figure(figures))).collect::<String>();
         text.push('\n');
     }
-    text += "\n## Targets\n\n| what | wanted | found | |\n|---|---|---|---|\n";
+    text += "\n### Targets\n\n| what | wanted | found | |\n|---|---|---|---|\n";
     for target in targets(columns) {
         let mark = if target.met { "met" } else { "**not met**" };
         let _ = writeln!(text, "| {} | {} | {} | {mark} |", target.what, target.wanted, target.found);
     }
-    text += "\n## How\n\n";
+    text += "\n### How\n\n";
     let _ = writeln!(
         text,
         "- Medians of {runs} runs; memory is read once, idle 5 s after the start, then after {transactions} transactions."
@@ -112,7 +112,7 @@ mod tests {
         let met = |ours: Figures| -> Vec<bool> {
             let columns =
                 [("k", figures(5000.0, 410.0, 65.0)), ("f", ours), ("d", figures(50.0, 20.0, 300.0))];
-            assert!(page(&columns, "m", 1, 1).contains("## Targets"));
+            assert!(page(&columns, "m", 1, 1).contains("### Targets"));
             targets(&columns).iter().map(|t| t.met).collect()
         };
         assert_eq!(met(figures(99.0, 40.0, 650.0)), [true, true, true]);
