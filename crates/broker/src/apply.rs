@@ -102,6 +102,8 @@ impl Broker {
         };
         let rules = append_rules(&config);
         let partition = Partition::new(name, topic_id, epoch, log, rules, &config);
+        // It is not gone yet.
+        let _ = partition.with(|state| state.count_producers(&self.producer_budget));
         self.partitions.insert(Arc::clone(&partition));
         if self.log_dir_is_offline.load(Ordering::SeqCst) {
             partition.go(cx, ErrorCode::KafkaStorageError);
@@ -118,6 +120,8 @@ impl Broker {
     ) {
         let name = TopicPartition { topic: topic.clone(), partition: index };
         let Some(partition) = self.partitions.remove_if(&name, topic_id) else { return };
+        // Nobody else has taken it out, so it is not gone yet.
+        let _ = partition.with(|state| state.forget_count(&self.producer_budget));
         partition.go(cx, ErrorCode::UnknownTopicOrPartition);
         match partition.delete(self.edge.random()) {
             Ok(None) => {}

@@ -22,6 +22,7 @@ use crate::connection::Listener;
 use crate::edge::Edge;
 use crate::group_coordinator::{GroupCell, OFFSETS_TOPIC};
 use crate::metadata_log::{CONTROLLER_LISTENER, CONTROLLER_PORT_STEP, METADATA_TOPIC, MetadataLog};
+use crate::producer_budget::ProducerBudget;
 use crate::runtime::{Answer, ShardCell};
 use crate::settings::BrokerSettings;
 use crate::shard_configs::transaction_config;
@@ -82,6 +83,7 @@ impl Broker {
             deadlines: Default::default(),
             sync_queue: Default::default(),
             partitions: Default::default(),
+            producer_budget: ProducerBudget::new(&config),
             cleaner: Default::default(),
             transactions: Default::default(),
             producer_ids: Default::default(),

@@ -19,6 +19,7 @@ use crate::edge::Edge;
 use crate::group_coordinator::{GroupCoordinator, OFFSETS_TOPIC};
 use crate::handlers::fetch::FetchSessions;
 use crate::partitions::Partitions;
+use crate::producer_budget::ProducerBudget;
 use crate::settings::BrokerSettings;
 use crate::sync::{Durability, SyncQueue};
 use crate::transactions::{ProducerIds, TRANSACTION_STATE_TOPIC, TransactionCoordinator};
@@ -36,6 +37,7 @@ pub struct Broker {
     pub(crate) deadlines: Deadlines,
     pub(crate) sync_queue: SyncQueue,
     pub(crate) partitions: Partitions,
+    pub(crate) producer_budget: ProducerBudget,
     pub(crate) cleaner: Cleaner,
     pub(crate) transactions: TransactionCoordinator,
     pub(crate) producer_ids: ProducerIds,

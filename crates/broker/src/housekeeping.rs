@@ -87,7 +87,10 @@ fn expire_producers(broker: &Arc<Broker>, cx: &mut Cx) {
     for partition in broker.partitions.all() {
         let now = cx.now.wall;
         // A partition that is gone has no producers to lose.
-        let _ = partition.with(|state| state.log.producer_states_mut().expire(now, expiration_ms));
+        let _ = partition.with(|state| {
+            state.log.producer_states_mut().expire(now, expiration_ms);
+            state.count_producers(&broker.producer_budget);
+        });
     }
 }
 
@@ -96,7 +99,7 @@ fn apply_retention(broker: &Arc<Broker>, cx: &mut Cx) {
         match partition.apply_retention(cx) {
             Ok(files) if files.is_empty() => {}
             Ok(files) => broker.unlink_later(cx.now, &partition.name.topic, files),
-            Err(error) => broker.log_dir_failed(cx, &error),
+            Err(error) => chore_failed(broker, cx, &error),
         }
     }
 }
@@ -109,6 +112,15 @@ fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {
     }
     let written: Result<(), StorageError> = broker.log_dir.write_checkpoints(&broker.log_offsets());
     if let Err(error) = written {
-        broker.log_dir_failed(cx, &error);
+        chore_failed(broker, cx, &error);
+    }
+}
+
+/// A full disk puts a chore off until the next time; whatever else is wrong takes the log directory offline.
+fn chore_failed(broker: &Arc<Broker>, cx: &mut Cx, error: &StorageError) {
+    if error.is_no_space() {
+        tracing::warn!(%error, "put off: the disk is full");
+    } else {
+        broker.log_dir_failed(cx, error);
     }
 }

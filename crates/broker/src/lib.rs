@@ -41,6 +41,7 @@ mod metadata_log;
 mod once;
 mod partition;
 mod partitions;
+mod producer_budget;
 mod respond;
 mod runtime;
 mod settings;

@@ -11,10 +11,11 @@ use fencepost_storage::{
     AppendError, AppendOutcome, FlushScope, FlushTicket, Log, LogConfig, LogOffsets, MarkerAppend,
     StorageError,
 };
-use fencepost_types::{CoordinatorEpoch, ErrorCode, LeaderEpoch, Offset, TopicPartition, Uuid};
+use fencepost_types::{CoordinatorEpoch, ErrorCode, LeaderEpoch, Offset, ProducerId, TopicPartition, Uuid};
 
 use crate::Broker;
 use crate::cx::Cx;
+use crate::producer_budget::ProducerCount;
 use crate::sync::Durability;
 use crate::waiting::{HighWatermarkTask, Waited, Waiting, Watcher};
 
@@ -45,6 +46,7 @@ pub(crate) struct State {
     pub(crate) rules: AppendRules,
     /// Whether `cleanup.policy` is exactly `compact`: then nobody may delete records by hand.
     pub(crate) is_compacted_only: bool,
+    pub(crate) producer_count: ProducerCount,
     waiting: Waiting,
     syncing: Syncing,
     gone: Option<ErrorCode>,
@@ -81,6 +83,7 @@ impl Partition {
             leader_epoch,
             rules,
             is_compacted_only: is_compacted_only(config),
+            producer_count: ProducerCount::default(),
             waiting: Waiting::default(),
             syncing: Syncing::Clean,
             gone: None,
@@ -147,7 +150,8 @@ impl Partition {
         guard: Option<VerificationGuard>,
     ) -> Result<AppendOutcome, ErrorCode> {
         let (now, verify) = (cx.now, broker.verifies_transactions());
-        self.append(broker, cx, |log, epoch| log.append_as_leader(now, batch, epoch, guard, verify))
+        let newcomer = Some(batch.header().producer_id);
+        self.append(broker, cx, newcomer, |log, epoch| log.append_as_leader(now, batch, epoch, guard, verify))
     }
 
     /// Appends a coordinator's batch; answers its base offset.
@@ -159,7 +163,8 @@ impl Partition {
         append: CoordinatorAppend,
     ) -> Result<Offset, ErrorCode> {
         let (now, verify) = (cx.now, broker.verifies_transactions());
-        let appended = self.append(broker, cx, |log, epoch| {
+        let newcomer = Some(batch.header().producer_id);
+        let appended = self.append(broker, cx, newcomer, |log, epoch| {
             log.append_as_coordinator(now, batch, epoch, append.guard, verify)
         })?;
         Ok(appended.base_offset)
@@ -173,36 +178,45 @@ impl Partition {
         marker: MarkerAppend,
     ) -> Result<Offset, ErrorCode> {
         let now = cx.now;
-        let appended = self.append(broker, cx, |log, epoch| log.append_marker(now, marker, epoch))?;
+        let appended = self.append(broker, cx, None, |log, epoch| log.append_marker(now, marker, epoch))?;
         Ok(appended.base_offset)
     }
 
-    /// Under the lock: appends, and then either lets the high watermark follow or queues the partition to be synced.
+    /// Under the lock: appends if there is room for `newcomer` in the table of producers, and then either lets the high
+    /// watermark follow or queues the partition to be synced.
     fn append<T>(
         self: &Arc<Self>,
         broker: &Arc<Broker>,
         cx: &mut Cx,
+        newcomer: Option<ProducerId>,
         append: impl FnOnce(&mut Log, LeaderEpoch) -> Result<T, AppendError>,
     ) -> Result<T, ErrorCode> {
         let mut state = self.lock();
         if let Some(code) = state.gone {
             return Err(code);
         }
+        if let Some(producer_id) = newcomer {
+            state.admit(broker, cx, producer_id)?;
+        }
         let epoch = state.leader_epoch;
         let before = state.log.log_end_offset();
         match append(&mut state.log, epoch) {
             Ok(appended) => {
                 if state.log.log_end_offset() > before {
+                    state.count_producers(&broker.producer_budget);
                     self.grown(&mut state, broker, cx);
                 }
                 Ok(appended)
             }
             Err(error) => {
                 drop(state);
-                if let AppendError::Storage(error) = &error {
-                    tracing::error!(partition = %self.name, %error, "an append failed");
-                } else {
-                    tracing::debug!(partition = %self.name, %error, "an append was refused");
+                match &error {
+                    // The log is as it was: once there is room it goes on.
+                    AppendError::Storage(error) if error.is_no_space() => {
+                        tracing::error!(partition = %self.name, %error, "an append failed: the disk is full");
+                    }
+                    AppendError::Storage(error) => broker.log_dir_failed(cx, error),
+                    _ => tracing::debug!(partition = %self.name, %error, "an append was refused"),
                 }
                 Err(error.code())
             }

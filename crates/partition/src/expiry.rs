@@ -37,8 +37,13 @@ impl ProducerStates {
 impl ProducerEntry {
     /// Whether nothing was heard of the producer for `expiration_ms`. With an open transaction, never (trap 18).
     pub(crate) fn is_expired(&self, now: Millis, expiration_ms: i64) -> bool {
-        let heard_at = self.last_timestamp.max(self.appended_at.unwrap_or(Millis::NONE));
-        self.current_txn_first_offset.is_none() && now.since(heard_at) >= expiration_ms
+        self.current_txn_first_offset.is_none() && now.since(self.heard_at()) >= expiration_ms
+    }
+
+    /// When the producer was last heard of: its last record's timestamp, or the time of its last append by this process
+    /// where that is later.
+    pub(crate) fn heard_at(&self) -> Millis {
+        self.last_timestamp.max(self.appended_at.unwrap_or(Millis::NONE))
     }
 }
 

@@ -26,7 +26,8 @@
 //! - P6: what is only hoped for (verification entries, times of appends) is never in a snapshot.
 //! - P7: log start ≤ last stable offset ≤ high watermark, and no open transaction begins below the last stable offset
 //!   unless the log start has passed it.
-//! - P8: live state equals replayed state, except for expired producers and batches 2 to 5 of a window.
+//! - P8: live state equals replayed state, except for producers that have expired or were evicted, and batches 2 to 5 of a
+//!   window.
 //! - P9: no batch, snapshot or index entry makes this crate panic, and none allocates more than its own size.
 //!
 //! Source: Kafka ProducerStateManager, ProducerAppendInfo, ProducerStateEntry, TransactionIndex,
@@ -42,6 +43,7 @@ mod check;
 mod compaction;
 mod describe;
 mod entry;
+mod eviction;
 mod expiry;
 mod markers;
 mod producer_states;
@@ -60,6 +62,7 @@ pub use batch::{AppendOrigin, BatchContent, BatchFacts, CompletedTxn, Marker};
 pub use compaction::LastRecord;
 pub use describe::DescribedProducer;
 pub use entry::{CachedBatch, ProducerEntry};
+pub use eviction::{Evicted, PRODUCER_EVICTION_IDLE_MIN_MS};
 pub use expiry::Expired;
 pub use markers::MarkerRefusal;
 pub use producer_states::ProducerStates;

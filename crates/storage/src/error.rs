@@ -3,7 +3,7 @@
 use fencepost_partition::{MarkerRefusal, ProduceRefusal};
 use fencepost_types::{ErrorCode, Offset, Uuid};
 
-use crate::disk::DiskError;
+use crate::disk::{DiskError, DiskErrorKind};
 
 /// A log or a log directory cannot be used as asked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +50,16 @@ pub enum StorageError {
 }
 
 impl StorageError {
+    /// Whether the disk was full and nothing else is wrong: what was asked for may succeed once there is room.
+    pub fn is_no_space(&self) -> bool {
+        match self {
+            Self::Disk(error) => error.kind == DiskErrorKind::NoSpace,
+            Self::Corrupt { .. } | Self::TopicId { .. } | Self::WrongOwner { .. } | Self::Offline { .. } => {
+                false
+            }
+        }
+    }
+
     /// The code that clients get.
     pub fn code(&self) -> ErrorCode {
         match self {

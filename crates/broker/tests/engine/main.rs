@@ -2,11 +2,13 @@
 
 mod cleaning;
 mod completing;
+mod disk_trouble;
 mod durability;
 mod fetch;
 mod groups;
 mod harness;
 mod produce;
+mod producer_budget;
 mod restart;
 mod transaction_late_commit;
 mod transaction_rotation;

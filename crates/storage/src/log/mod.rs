@@ -1,5 +1,6 @@
 //! The log of one partition: what Kafka calls UnifiedLog.
 
+mod aborts;
 mod append;
 mod clean;
 mod leftovers;

@@ -77,7 +77,12 @@ impl Log {
 
     fn collect(&self, from: Offset, upper_bound: Offset, first_segment: usize) -> Vec<AbortedTxn> {
         let segments = self.segments.get(first_segment..).unwrap_or(&[]);
-        let entries = segments.iter().flat_map(|segment| segment.txn_index.entries()).copied();
+        // What ended before the range is of no use; a long index is not walked from its start for every read.
+        let entries = segments.iter().flat_map(|segment| {
+            let entries = segment.txn_index.entries();
+            entries.split_at(entries.partition_point(|entry| entry.last_offset < from)).1
+        });
+        let entries = entries.copied();
         let Ok(found) = collect_aborted(from, upper_bound, entries.map(Ok::<_, Infallible>));
         found
     }

@@ -44,17 +44,26 @@ impl Log {
             // The segments that are being replaced must stay what they are; the next call finds what is old now.
             return Ok(retired);
         }
+        match self.retire_old_segments(now, &mut retired) {
+            // What has gone makes room, once it is unlinked; the next call finds the rest.
+            Err(error) if error.is_no_space() && !retired.files.is_empty() => {}
+            done => done?,
+        }
+        Ok(retired)
+    }
+
+    fn retire_old_segments(&mut self, now: Now, retired: &mut Retired) -> Result<(), StorageError> {
         while let Some(reason) = self.retention_reason(now.wall)? {
             if self.segments.len() == 1 {
                 self.roll(now.wall)?;
             }
             let base = self.segments[0].base_offset;
-            self.retire_first_segment(&mut retired)?;
+            self.retire_first_segment(retired)?;
             retired.segments.push((base, reason));
             self.start_at(self.log_start_offset.max(self.segments[0].base_offset));
         }
         self.write_epochs()?;
-        Ok(retired)
+        Ok(())
     }
 
     /// Why the first segment may go now, if it may.

@@ -1,12 +1,18 @@
-//! A disk in memory that fails when it is told to.
+//! A disk in memory that fails when it is told to, and forgets in a crash what was not synced.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use fencepost_storage::{
-    DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, MemoryDisk,
-};
+use fencepost_broker::{Broker, Edge, StartError};
+use fencepost_storage::{DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult};
 use fencepost_types::Millis;
+
+use super::{World, listener};
+use crash_disk::{CrashDisk, Dice};
+
+#[allow(dead_code)]
+#[path = "../../../../storage/tests/common/crash_disk.rs"]
+mod crash_disk;
 
 /// What goes wrong from now on. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -54,15 +60,77 @@ impl Faults {
     }
 }
 
-/// A memory disk with [`Faults`].
+/// A disk in memory with [`Faults`]. Clones are the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct TestDisk {
-    memory: MemoryDisk,
+    memory: Arc<Mutex<CrashDisk>>,
     /// What goes wrong.
     pub faults: Faults,
 }
 
 impl TestDisk {
+    fn memory(&self) -> CrashDisk {
+        self.memory.lock().unwrap().clone()
+    }
+
+    /// The call that changes something after so many others fails with an input/output error, and all after it.
+    pub fn fail_after(&self, calls: u64) {
+        self.memory().fail_after(Some(calls));
+    }
+
+    /// From now on only so many bytes can be written: what does not fit is written in part, as far as there is room.
+    pub fn set_free_bytes(&self, free_bytes: Option<u64>) {
+        self.memory().set_free_bytes(free_bytes);
+    }
+
+    /// The system is well again, and has kept everything.
+    pub fn repair(&self) {
+        let whole = self.memory().kill();
+        *self.memory.lock().unwrap() = whole;
+    }
+
+    /// The machine has lost power and is back: of what was not synced any part is there, by the dice of `seed`.
+    pub fn crash(&self, seed: u64) {
+        let rest = self.memory().crash(&mut Dice::new(seed));
+        *self.memory.lock().unwrap() = rest;
+    }
+
+    /// Every file, by its path.
+    pub fn files(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut directories = vec![String::new()];
+        while let Some(directory) = directories.pop() {
+            for entry in self.list(&directory).unwrap() {
+                let path =
+                    if directory.is_empty() { entry.name } else { format!("{directory}/{}", entry.name) };
+                if entry.is_dir { &mut directories } else { &mut found }.push(path);
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// The content of a file.
+    pub fn content(&self, path: &str) -> Vec<u8> {
+        let file = self.memory().open(path).unwrap();
+        file.read(0, file.bytes().unwrap() as usize).unwrap().to_vec()
+    }
+
+    /// Makes this the content of a file.
+    pub fn put(&self, path: &str, content: &[u8]) {
+        self.memory().create(path).unwrap().write_at(0, &[content]).unwrap();
+    }
+
+    /// Becomes a copy of `whole`.
+    pub fn restore(&self, whole: &Self) {
+        *self.memory.lock().unwrap() = whole.memory().kill();
+    }
+
+    /// A disk of its own with the same content.
+    pub fn copy(&self) -> Self {
+        Self { memory: Arc::new(Mutex::new(self.memory().kill())), faults: Faults::default() }
+    }
+
     fn wrap(&self, path: &str, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
         Arc::new(TestFile { file, path: path.to_owned(), faults: self.faults.clone() })
     }
@@ -70,39 +138,39 @@ impl TestDisk {
 
 impl Disk for TestDisk {
     fn open(&self, path: &str) -> DiskResult<Arc<dyn DiskFile>> {
-        self.memory.open(path).map(|file| self.wrap(path, file))
+        self.memory().open(path).map(|file| self.wrap(path, file))
     }
 
     fn create(&self, path: &str) -> DiskResult<Arc<dyn DiskFile>> {
-        self.memory.create(path).map(|file| self.wrap(path, file))
+        self.memory().create(path).map(|file| self.wrap(path, file))
     }
 
     fn rename(&self, from: &str, to: &str) -> DiskResult<()> {
-        self.memory.rename(from, to)
+        self.memory().rename(from, to)
     }
 
     fn remove(&self, path: &str) -> DiskResult<()> {
-        self.memory.remove(path)
+        self.memory().remove(path)
     }
 
     fn remove_dir(&self, path: &str) -> DiskResult<()> {
-        self.memory.remove_dir(path)
+        self.memory().remove_dir(path)
     }
 
     fn create_dir(&self, path: &str) -> DiskResult<()> {
-        self.memory.create_dir(path)
+        self.memory().create_dir(path)
     }
 
     fn list(&self, path: &str) -> DiskResult<Vec<DirEntry>> {
-        self.memory.list(path)
+        self.memory().list(path)
     }
 
     fn sync_dir(&self, path: &str) -> DiskResult<()> {
-        self.memory.sync_dir(path)
+        self.memory().sync_dir(path)
     }
 
     fn lock(&self, path: &str) -> DiskResult<Box<dyn DiskLock>> {
-        self.memory.lock(path)
+        self.memory().lock(path)
     }
 }
 
@@ -138,5 +206,16 @@ impl DiskFile for TestFile {
 
     fn modified(&self) -> DiskResult<Millis> {
         self.file.modified()
+    }
+}
+
+impl World {
+    /// Starts a broker on whatever is on the disk, which may be too little. Checks nothing yet.
+    pub fn try_start(&self) -> Result<(), StartError> {
+        let disk = Arc::new(self.disk.clone()) as Arc<dyn Disk>;
+        let edge = Arc::clone(&self.edge) as Arc<dyn Edge>;
+        let started = Broker::start(disk, edge, self.settings.clone(), listener(), &|| self.now.get())?;
+        *self.broker.borrow_mut() = Some(started);
+        Ok(())
     }
 }
