@@ -27,7 +27,7 @@ const QUICK: [&str; 4] = ["python", "java", "tools", "connections"];
 /// What to run.
 #[derive(Args, Debug, Default)]
 pub struct Interop {
-    /// python, java, tools, connections (all four where none is named), or crash, the long one.
+    /// python, java, tools, connections (all four where none is named), full-disk, which mounts one, or crash, the long one.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -108,8 +108,12 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             let mut broker = Broker::start(setup)?;
             Ok(vec![("200 connections".into(), connections::check(&mut broker))])
         }
+        "full-disk" => {
+            let mut command = python_program(&interpreter()?, "testing/interop/full_disk.py");
+            Ok(vec![check("full disk", command.arg(&setup.executable))])
+        }
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
-        other => bail!("no part named {other}; there are {}, crash", QUICK.join(", ")),
+        other => bail!("no part named {other}; there are {}, full-disk, crash", QUICK.join(", ")),
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct State {
     /// Whether `cleanup.policy` is exactly `compact`: then nobody may delete records by hand.
     pub(crate) is_compacted_only: bool,
     pub(crate) producer_count: ProducerCount,
+    /// Whether the last append found no room: said once, not at every retry of every client.
+    is_disk_full: bool,
     waiting: Waiting,
     syncing: Syncing,
     gone: Option<ErrorCode>,
@@ -84,6 +86,7 @@ impl Partition {
             rules,
             is_compacted_only: is_compacted_only(config),
             producer_count: ProducerCount::default(),
+            is_disk_full: false,
             waiting: Waiting::default(),
             syncing: Syncing::Clean,
             gone: None,
@@ -202,6 +205,9 @@ impl Partition {
         let before = state.log.log_end_offset();
         match append(&mut state.log, epoch) {
             Ok(appended) => {
+                if std::mem::take(&mut state.is_disk_full) {
+                    tracing::info!(partition = %self.name, "there is room again");
+                }
                 if state.log.log_end_offset() > before {
                     state.count_producers(&broker.producer_budget);
                     self.grown(&mut state, broker, cx);
@@ -209,11 +215,15 @@ impl Partition {
                 Ok(appended)
             }
             Err(error) => {
+                let is_full = matches!(&error, AppendError::Storage(error) if error.is_no_space());
+                let was_full = is_full && std::mem::replace(&mut state.is_disk_full, true);
                 drop(state);
                 match &error {
                     // The log is as it was: once there is room it goes on.
-                    AppendError::Storage(error) if error.is_no_space() => {
-                        tracing::error!(partition = %self.name, %error, "an append failed: the disk is full");
+                    AppendError::Storage(error) if is_full => {
+                        if !was_full {
+                            tracing::error!(partition = %self.name, %error, "appends fail: the disk is full");
+                        }
                     }
                     AppendError::Storage(error) => broker.log_dir_failed(cx, error),
                     _ => tracing::debug!(partition = %self.name, %error, "an append was refused"),
