@@ -2,7 +2,9 @@
 
 mod connections;
 mod crash;
+mod dump;
 mod java;
+mod swap;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -22,12 +24,15 @@ const CLIENT_REQUIREMENTS: &str = "testing/interop/python/requirements.txt";
 /// One part of the quick run.
 const PART_MAX: Duration = Duration::from_secs(240);
 /// What runs where no part is named.
-const QUICK: [&str; 4] = ["python", "java", "tools", "connections"];
+const QUICK: [&str; 6] = ["python", "java", "tools", "connections", "swap", "dump"];
+/// Parts that are about Fencepost's files.
+const FILES: [&str; 2] = ["swap", "dump"];
 
 /// What to run.
 #[derive(Args, Debug, Default)]
 pub struct Interop {
-    /// python, java, tools, connections (all four where none is named), full-disk, which mounts one, or crash, the long one.
+    /// python, java, tools, connections, swap, dump (all of them where none is named), full-disk, which mounts one, or crash, the
+    /// long one.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -41,7 +46,10 @@ pub struct Interop {
     /// Clients of the crash runner; all where none is named.
     #[arg(long = "client")]
     clients: Vec<String>,
-    /// Where the crash runner begins its random choices.
+    /// How often Fencepost and Apache Kafka change places: 20 where swap is named, 4 where all parts run.
+    #[arg(long)]
+    swaps: Option<u32>,
+    /// Where the crash runner and the swaps begin their random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -60,7 +68,10 @@ pub fn run(options: &Interop) -> Result<Summary> {
     };
     let scratch = workspace::scratch("interop")?;
     let names: Vec<&str> = match options.names.is_empty() {
-        true => QUICK.to_vec(),
+        true => {
+            let ours = options.against == Program::Fencepost;
+            QUICK.into_iter().filter(|name| ours || !FILES.contains(name)).collect()
+        }
         false => options.names.iter().map(String::as_str).collect(),
     };
     let (mut passed, mut failed) = (0, Vec::new());
@@ -112,13 +123,22 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             let mut command = python_program(&interpreter()?, "testing/interop/full_disk.py");
             Ok(vec![check("full disk", command.arg(&setup.executable))])
         }
+        "swap" => {
+            let default = if options.names.is_empty() { swap::SHORT } else { swap::LONG };
+            swap::run(&setup, options.against, options.swaps.unwrap_or(default), options.seed)
+        }
+        "dump" => dump::run(setup, options.against),
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!("no part named {other}; there are {}, full-disk, crash", QUICK.join(", ")),
     }
 }
 
 fn check(what: &str, command: &mut Command) -> (String, Result<()>) {
-    let done = process::succeeds(command, PART_MAX).and_then(|success| match success {
+    check_within(what, command, PART_MAX)
+}
+
+fn check_within(what: &str, command: &mut Command, limit: Duration) -> (String, Result<()>) {
+    let done = process::succeeds(command, limit).and_then(|success| match success {
         true => Ok(()),
         false => bail!("see above"),
     });
