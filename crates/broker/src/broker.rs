@@ -143,6 +143,11 @@ impl Broker {
         self.config.load().socket_request_max_bytes.max(0) as usize
     }
 
+    /// Where metrics are served, as HOST:PORT; `None`: nowhere.
+    pub fn metrics_listener(&self) -> Option<String> {
+        self.config().metrics_listener.clone()
+    }
+
     /// `connections.max.idle.ms`: how long a connection may say nothing.
     pub fn connection_idle_ms_max(&self) -> i64 {
         self.config.load().connections_max_idle_ms

@@ -1,4 +1,4 @@
-//! Looking into a running broker from outside: what the simulator compares and asserts.
+//! Looking into a running broker from outside: what metrics show, and what the simulator compares and asserts.
 
 use fencepost_group::{ClassicMetadata, Durable, Group, GroupShard};
 use fencepost_metadata::Controller;
@@ -32,6 +32,11 @@ impl Broker {
     /// Where every partition stands, in order of their names; the metadata log is left out.
     pub fn standings(&self) -> Vec<Standing> {
         self.partitions.all().iter().filter_map(|partition| standing(partition).ok()).collect()
+    }
+
+    /// How many transactional ids the coordinators of this broker know.
+    pub fn transactional_ids(&self) -> usize {
+        self.transactions.all().iter().map(|cell| cell.read(|shard| shard.as_loaded().count())).sum()
     }
 
     /// Panics unless the live state of every partition, every coordinator and the metadata is what a replay of its log

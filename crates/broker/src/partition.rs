@@ -218,15 +218,15 @@ impl Partition {
                 let is_full = matches!(&error, AppendError::Storage(error) if error.is_no_space());
                 let was_full = is_full && std::mem::replace(&mut state.is_disk_full, true);
                 drop(state);
-                match &error {
+                if let AppendError::Storage(error) = &error {
                     // The log is as it was: once there is room it goes on.
-                    AppendError::Storage(error) if is_full => {
-                        if !was_full {
-                            tracing::error!(partition = %self.name, %error, "appends fail: the disk is full");
-                        }
+                    if !is_full {
+                        broker.log_dir_failed(cx, error);
+                    } else if !was_full {
+                        tracing::error!(partition = %self.name, %error, "appends fail: the disk is full");
                     }
-                    AppendError::Storage(error) => broker.log_dir_failed(cx, error),
-                    _ => tracing::debug!(partition = %self.name, %error, "an append was refused"),
+                } else {
+                    tracing::debug!(partition = %self.name, %error, "an append was refused");
                 }
                 Err(error.code())
             }

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::connection::{Service, serve};
 use crate::disk::RealDisk;
 use crate::edge::{RealEdge, Threads};
+use crate::metrics::Metrics;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1_024;
@@ -91,6 +92,7 @@ pub struct Server {
     address: SocketAddr,
     stopping: watch::Sender<bool>,
     accepting: JoinHandle<()>,
+    metrics: Option<Metrics>,
 }
 
 impl Server {
@@ -113,15 +115,27 @@ impl Server {
             request_bytes_max: broker.request_bytes_max(),
             idle: Duration::from_millis(broker.connection_idle_ms_max() as u64),
         };
+        let metrics = match broker.metrics_listener() {
+            None => None,
+            Some(listen) => {
+                let serving = Metrics::serve(Arc::clone(&broker), &listen, stop.clone()).await;
+                Some(serving.map_err(|source| ServerError::Listen { address: listen, source })?)
+            }
+        };
         // Only now can anybody connect (E2).
         let socket = socket.listen(BACKLOG).map_err(listen_error)?;
         let accepting = tokio::spawn(accept(service, socket, stop));
-        Ok(Self { broker, edge, threads, clock, address, stopping, accepting })
+        Ok(Self { broker, edge, threads, clock, address, stopping, accepting, metrics })
     }
 
     /// The address that is listened on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Where metrics are served, if they are.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(|metrics| metrics.address)
     }
 
     /// Resolves when the engine says that it cannot go on.
@@ -134,6 +148,9 @@ impl Server {
         // The listener may have ended already.
         let _ = self.stopping.send(true);
         let _ = self.accepting.await;
+        if let Some(metrics) = self.metrics {
+            metrics.stop().await;
+        }
         self.threads.stop().await;
         self.broker.stop(&|| self.clock.now()).map_err(|error| ServerError::Failed(error.to_string()))
     }

@@ -20,6 +20,7 @@ typed_config! {
         log_dir: Vec<String> = "log.dir",
         log_dirs: Option<Vec<String>> = "log.dirs",
         durability: String = "fencepost.durability",
+        metrics_listener: Option<String> = "fencepost.metrics.listener",
         producer_entries_max: i64 = "fencepost.producer.entries.max",
         producer_entries_partition_max: i64 = "fencepost.producer.entries.partition.max",
         test_initial_producer_epoch: i16 = "fencepost.test.initial.producer.epoch",

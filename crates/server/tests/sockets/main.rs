@@ -2,6 +2,7 @@
 
 mod concurrent;
 mod hostile;
+mod metrics;
 mod serving;
 mod stopping;
 mod support;

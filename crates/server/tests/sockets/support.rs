@@ -53,6 +53,11 @@ impl TestServer {
         self.server.as_ref().unwrap().address()
     }
 
+    /// Where it serves metrics.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.server.as_ref().unwrap().metrics_address()
+    }
+
     /// A client that has connected.
     pub fn client(&self) -> SocketClient {
         SocketClient::connect(self.address())
