@@ -15,7 +15,7 @@ use super::transactions::{CleanedTransactions, KeptTransactions};
 use crate::disk::{join, remove_if_there};
 use crate::error::StorageError;
 use crate::file_name::{FileStage, OffsetFile};
-use crate::log::Log;
+use crate::log::{Log, read_snapshot};
 
 /// A cleaning under way. It does its reading and writing in [`Cleaning::step`], without the log, and now and then asks
 /// for the log: [`Cleaning::with_log`]. Dropping it leaves `.cleaned` files behind, see [`Cleaning::abandon`].
@@ -309,14 +309,17 @@ impl Cleaning {
             self.stage = Stage::Ending;
             return Ok(());
         };
-        self.at = self.at.max(group.start);
         let has_data = |source: &Source| source.bytes > 0;
         let last_with_data = self.plan.sources[group.clone()].iter().rposition(has_data);
         let last_with_data = group.start + last_with_data.expect("a group has a batch");
         let mut output = match self.output.take() {
             Some(output) => output,
-            None => self.create_output(&group)?,
+            None => {
+                self.meet_snapshot(group.start)?;
+                self.create_output(&group)?
+            }
         };
+        self.at = self.at.max(group.start);
         let mut left = bytes_max;
         while self.at < group.end {
             let io_buffer_bytes = self.plan.config.io_buffer_bytes;
@@ -337,6 +340,18 @@ impl Cleaning {
         output.finish(&*self.plan.disk, &self.plan.directory)?;
         self.output = Some(output);
         self.stage = Stage::Claiming;
+        Ok(())
+    }
+
+    /// Notes what a rebuild may be told where a group begins. Snapshots within a group go with it. One before a run of
+    /// segments without a batch says the same as one behind it.
+    fn meet_snapshot(&mut self, group_start: usize) -> Result<(), StorageError> {
+        let sources = &self.plan.sources;
+        let bases = sources[self.at].base_offset..=sources[group_start].base_offset;
+        let Some(offset) = self.plan.snapshots.range(bases).next_back() else { return Ok(()) };
+        if let Some(snapshot) = read_snapshot(&*self.plan.disk, &self.plan.directory, *offset)? {
+            self.transactions.snapshot(&snapshot);
+        }
         Ok(())
     }
 

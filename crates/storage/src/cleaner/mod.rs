@@ -19,6 +19,7 @@
 //! - C2: the data of an aborted transaction goes at once, its marker only after a pass that met no data of it, and then not
 //!   before its delete horizon (storage-formats traps 8 and 9). The transaction index of what is written is what a rebuild
 //!   would make of it.
+//!   A snapshot that stays below the marker and holds the transaction open is like data of it.
 //! - C3: the batch that a live producer's state hangs on stays, emptied if it is data, whole if it is a marker: an emptied
 //!   marker tells a rebuild nothing (producer-state traps 35 and 36). Differs from Kafka, which empties the marker too.
 //! - C4: the last batch of every replacement stays, emptied if need be: a segment reaches up to the next one, and what an

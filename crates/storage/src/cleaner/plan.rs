@@ -1,6 +1,6 @@
 //! What a cleaning is told before it begins: which segments, up to where, and what it must spare.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -98,6 +98,8 @@ pub(crate) struct Plan {
     pub(crate) aborted: Vec<AbortedTxn>,
     /// The batches that producers' states hang on.
     pub(crate) last_records: BTreeMap<ProducerId, LastRecord>,
+    /// Offsets of the snapshots.
+    pub(crate) snapshots: BTreeSet<Offset>,
     /// Files that must be durable before anything is replaced: what supersedes a record must not be lost in a crash that
     /// the removal of the record survives.
     pub(crate) unsynced: Vec<Arc<dyn DiskFile>>,

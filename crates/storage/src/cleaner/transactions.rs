@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use fencepost_partition::AbortedTxn;
+use fencepost_partition::{AbortedTxn, ProducerSnapshot, SnapshotEntry};
 use fencepost_records::{Batch, BatchHeader, EndTxnMarker};
 use fencepost_types::{Offset, ProducerId, TransactionResult};
 
@@ -15,14 +15,15 @@ pub(crate) struct CleanedTransactions {
     ahead: VecDeque<AbortedTxn>,
     /// Aborted ones that have begun, and whether data of them was met.
     aborted: BTreeMap<ProducerId, (AbortedTxn, bool)>,
-    /// Producers with data in a transaction that was not aborted.
-    committed: BTreeSet<ProducerId>,
+    /// Producers that a rebuild takes to be in a transaction here, but for data that is known to be aborted: they have data in
+    /// one, or a snapshot says so.
+    open: BTreeSet<ProducerId>,
 }
 
 /// What a control batch is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ControlUse {
-    /// It ends a transaction of which data was met, or is nothing that the cleaner knows.
+    /// It ends a transaction of which data was met or that a snapshot holds open, or is nothing that the cleaner knows.
     Needed,
     /// It ends nothing that was met: it may go once its delete horizon has passed.
     Outlived,
@@ -34,6 +35,12 @@ impl CleanedTransactions {
     /// `aborted` are the aborted transactions that overlap what is walked, by first offset.
     pub(crate) fn new(aborted: &[AbortedTxn]) -> Self {
         Self { ahead: aborted.iter().copied().collect(), ..Self::default() }
+    }
+
+    /// Takes in a snapshot that stays where it is: what it says is open needs its marker, though all data of it be gone.
+    pub(crate) fn snapshot(&mut self, snapshot: &ProducerSnapshot) {
+        let is_open = |entry: &&SnapshotEntry| entry.current_txn_first_offset.0 >= 0;
+        self.open.extend(snapshot.entries.iter().filter(is_open).map(|entry| entry.producer_id));
     }
 
     /// Takes in a data batch; whether it belongs to an aborted transaction. One that the cleaner has emptied counts as met
@@ -49,7 +56,7 @@ impl CleanedTransactions {
                 true
             }
             Some(_) | None => {
-                self.committed.insert(header.producer_id);
+                self.open.insert(header.producer_id);
                 false
             }
         }
@@ -70,10 +77,10 @@ impl CleanedTransactions {
     }
 
     fn marker(&mut self, header: &BatchHeader, result: TransactionResult) -> ControlUse {
-        let was_committed = self.committed.remove(&header.producer_id);
+        let was_open = self.open.remove(&header.producer_id);
         let was_aborted =
             !result.is_commit() && self.aborted.remove(&header.producer_id).is_some_and(|(_, is_met)| is_met);
-        if was_committed || was_aborted { ControlUse::Needed } else { ControlUse::Outlived }
+        if was_open || was_aborted { ControlUse::Needed } else { ControlUse::Outlived }
     }
 
     fn advance(&mut self, offset: Offset) {

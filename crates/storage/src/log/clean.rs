@@ -97,6 +97,7 @@ impl Log {
             first_dirty: cleanable.first_dirty_offset,
             end: cleanable.end_offset,
             aborted: self.aborted_transactions_in(first_base, cleanable.end_offset),
+            snapshots: self.snapshots.clone(),
             last_records: self.producers.last_records(),
             unsynced: unsynced.collect(),
         })))

@@ -34,6 +34,8 @@ pub use timestamps::FoundTimestamp;
 use clean::Replacing;
 use sync::{SyncState, SyncStep};
 
+pub(crate) use snapshots::read_snapshot;
+
 pub(crate) const EPOCH_FILE: &str = "leader-epoch-checkpoint";
 pub(crate) const METADATA_FILE: &str = "partition.metadata";
 

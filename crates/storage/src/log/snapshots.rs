@@ -6,7 +6,7 @@ use fencepost_partition::ProducerSnapshot;
 use fencepost_types::{Millis, Offset};
 
 use super::Log;
-use crate::disk::{DiskResult, read_whole, remove_if_there};
+use crate::disk::{Disk, DiskResult, join, read_whole, remove_if_there};
 use crate::file_name::{FileKind, offset_file};
 
 /// No snapshot is ever longer than this: more than a million producers of one partition.
@@ -55,9 +55,7 @@ impl Log {
     /// What the newest snapshot at or above `offset` knows, if it can be read.
     pub(super) fn read_snapshot_above(&self, offset: Offset) -> DiskResult<Option<ProducerSnapshot>> {
         let Some(found) = self.snapshots.range(offset..).next() else { return Ok(None) };
-        let path = self.path(&offset_file(*found, FileKind::Snapshot));
-        let content = read_whole(&*self.disk, &path, SNAPSHOT_BYTES_MAX)?;
-        Ok(content.and_then(|content| ProducerSnapshot::decode(&content).ok()))
+        read_snapshot(&*self.disk, &self.directory, *found)
     }
 
     pub(super) fn remove_snapshot(&mut self, offset: Offset) -> DiskResult<()> {
@@ -79,4 +77,15 @@ impl Log {
         let strays: Vec<Offset> = self.snapshots.iter().copied().filter(stray).collect();
         strays.into_iter().try_for_each(|offset| self.remove_snapshot(offset))
     }
+}
+
+/// What the snapshot of an offset knows, if it is there and can be read.
+pub(crate) fn read_snapshot(
+    disk: &dyn Disk,
+    directory: &str,
+    offset: Offset,
+) -> DiskResult<Option<ProducerSnapshot>> {
+    let path = join(directory, &offset_file(offset, FileKind::Snapshot));
+    let content = read_whole(disk, &path, SNAPSHOT_BYTES_MAX)?;
+    Ok(content.and_then(|content| ProducerSnapshot::decode(&content).ok()))
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use fencepost_records::{Batch, CompressionType, TimestampType};
 use fencepost_storage::{
-    CleanerConfig, CleaningStep, CleaningTurn, CleanupPolicy, Disk, LogConfig, MemoryDisk, StorageError,
+    CleanerConfig, CleaningStep, CleaningTurn, CleanupPolicy, Disk, LogConfig, MemoryDisk, Recovery,
+    StorageError,
 };
 use fencepost_types::{Millis, Offset, ProducerId};
 
@@ -229,6 +230,34 @@ fn a_repeated_marker_ends_nothing() {
     assert_eq!(batch_at(&writer, 1).unwrap().header().delete_horizon(), None, "its data was met");
     assert!(batch_at(&writer, 2).unwrap().header().delete_horizon().is_some());
     assert_eq!(writer.shape(), ["1-1! [1]", "2-2! [2]", "3-3 [3]", "4-4! [4]", "5-5 [5]"]);
+}
+
+/// C2: DeleteRecords takes the data of a transaction away, and the snapshot behind it still says that it is open. The marker
+/// stays as long as that snapshot: a rebuild from there would open the transaction for ever.
+#[test]
+fn a_snapshot_keeps_the_marker_that_it_needs() {
+    let mut writer = writer();
+    writer.transactional(1, 0, &[("a", Some("1"))]);
+    writer.transactional(2, 0, &[("b", Some("1"))]);
+    let second = writer.roll();
+    writer.end(1, 0, true, 0);
+    writer.end(2, 0, false, 0);
+    writer.plain(&[("c", Some("1"))]);
+    writer.roll();
+    writer.log.delete_records(second).unwrap();
+    for file in writer.log.apply_retention(at(writer.now_ms)).unwrap().files {
+        writer.disk.remove(&file).unwrap();
+    }
+    for _ in 0..3 {
+        assert!(writer.clean());
+        writer.now_ms += DELETE_RETENTION_MS + 1;
+        writer.roll();
+    }
+    assert_eq!(writer.shape()[..2], ["3-3! [3]", "4-4! [4]"]);
+    assert_eq!(batch_at(&writer, 3).unwrap().header().delete_horizon(), None);
+    let all = bounds(&writer.log);
+    writer.reopen(Recovery { log_start_offset: second, ..unclean(0) });
+    assert_eq!(bounds(&writer.log), all);
 }
 
 /// Nothing at or above the last stable offset is touched, not even the segment that holds it; what is aborted later is data
