@@ -23,6 +23,8 @@ pub use java::command as java_command;
 const CLIENT_REQUIREMENTS: &str = "testing/interop/python/requirements.txt";
 /// One part of the quick run.
 const PART_MAX: Duration = Duration::from_secs(240);
+/// One round of restarts.
+const RESTART_MAX: Duration = Duration::from_secs(60);
 /// What runs where no part is named.
 const QUICK: [&str; 6] = ["python", "java", "tools", "connections", "swap", "dump"];
 /// Parts that are about Fencepost's files.
@@ -31,8 +33,8 @@ const FILES: [&str; 2] = ["swap", "dump"];
 /// What to run.
 #[derive(Args, Debug, Default)]
 pub struct Interop {
-    /// python, java, tools, connections, swap, dump (all of them where none is named), full-disk, which mounts one, or crash, the
-    /// long one.
+    /// python, java, tools, connections, swap, dump (all of them where none is named), full-disk, which mounts one, or
+    /// crash and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -40,7 +42,7 @@ pub struct Interop {
     /// Use this executable, which knows `serve`, instead of building one.
     #[arg(long)]
     executable: Option<PathBuf>,
-    /// Rounds of the crash runner for each client.
+    /// Rounds of crash, for each client, and of restarts.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Clients of the crash runner; all where none is named.
@@ -128,8 +130,17 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             swap::run(&setup, options.against, options.swaps.unwrap_or(default), options.seed)
         }
         "dump" => dump::run(setup, options.against),
+        "restarts" => {
+            let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
+            command.args([&setup.executable, &setup.data]).args(["--rounds", &options.rounds.to_string()]);
+            Ok(vec![check_within(
+                RESTART_MAX * options.rounds,
+                "restarts",
+                command.args(["--seed", &options.seed.to_string()]),
+            )])
+        }
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
-        other => bail!("no part named {other}; there are {}, full-disk, crash", QUICK.join(", ")),
+        other => bail!("no part named {other}; there are {}, full-disk, crash, restarts", QUICK.join(", ")),
     }
 }
 
