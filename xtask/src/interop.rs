@@ -133,11 +133,8 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "restarts" => {
             let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
             command.args([&setup.executable, &setup.data]).args(["--rounds", &options.rounds.to_string()]);
-            Ok(vec![check_within(
-                RESTART_MAX * options.rounds,
-                "restarts",
-                command.args(["--seed", &options.seed.to_string()]),
-            )])
+            command.args(["--seed", &options.seed.to_string()]);
+            Ok(vec![check_within("restarts", &mut command, RESTART_MAX * options.rounds)])
         }
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!("no part named {other}; there are {}, full-disk, crash, restarts", QUICK.join(", ")),
