@@ -146,7 +146,10 @@ def main():
             probe.wait_topic(topic, PARTITIONS)
             for writer in writers:
                 # What was under way is aborted; what was decided is completed first.
-                if (error := probe.init_pid(writer.name_of_id)[0]) != 'NONE':
+                deadline = time.monotonic() + DECIDED_S
+                while (error := probe.init_pid(writer.name_of_id)[0]) == 'NOT_COORDINATOR' and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                if error != 'NONE':
                     print(f'round {number}: {writer.name_of_id} is refused with {error}', flush=True)
             undecided, missing, twice = check(probe, topic, confirmed)
             sums['confirmed'] += len(confirmed)

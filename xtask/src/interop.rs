@@ -33,8 +33,8 @@ const FILES: [&str; 2] = ["swap", "dump"];
 /// What to run.
 #[derive(Args, Debug, Default)]
 pub struct Interop {
-    /// python, java, tools, connections, swap, dump (all of them where none is named), full-disk, which mounts one, or
-    /// crash and restarts, the long ones.
+    /// python, java, tools, connections, swap, dump (all of them where none is named), late-commit, full-disk,
+    /// which mounts one, or crash and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -130,6 +130,7 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             swap::run(&setup, options.against, options.swaps.unwrap_or(default), options.seed)
         }
         "dump" => dump::run(setup, options.against),
+        "late-commit" => late_commit(setup, options.against),
         "restarts" => {
             let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
             command.args([&setup.executable, &setup.data]).args(["--rounds", &options.rounds.to_string()]);
@@ -137,7 +138,10 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             Ok(vec![check_within("restarts", &mut command, RESTART_MAX * options.rounds)])
         }
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
-        other => bail!("no part named {other}; there are {}, full-disk, crash, restarts", QUICK.join(", ")),
+        other => bail!(
+            "no part named {other}; there are {}, late-commit, full-disk, crash, restarts",
+            QUICK.join(", ")
+        ),
     }
 }
 
@@ -180,6 +184,22 @@ fn java_pipelines(broker: &Broker) -> Result<Checks> {
         checks.push(check(&format!("java {protocol}"), &mut command));
     }
     Ok(checks)
+}
+
+/// KAFKA-20785: Fencepost fences, which an application survives; Kafka 4.4.0 says something that ends it.
+fn late_commit(mut setup: Setup, program: Program) -> Result<Checks> {
+    // Kafka looks for timeouts so often; Fencepost knows them.
+    setup.settings.push("transaction.abort.timed.out.transaction.cleanup.interval.ms=200".into());
+    let broker = Broker::start(setup)?;
+    let mut command = java::command("late-commit")?;
+    let said = process::output(command.args(["--bootstrap", &broker.address().to_string()]), PART_MAX)?;
+    println!("{}: {}", program.name(), said.trim());
+    let wanted = match program {
+        Program::Fencepost => "ProducerFencedException, the application goes on",
+        Program::Kafka => "InvalidTxnStateException, the application ends",
+    };
+    let done = if said.contains(wanted) { Ok(()) } else { Err(anyhow::anyhow!("wanted: {wanted}")) };
+    Ok(vec![("late commit".into(), done)])
 }
 
 fn kafka_tools(broker: &Broker) -> Result<Checks> {

@@ -1,6 +1,6 @@
 package fencepost.interop;
 
-/** The programs: {@code pipeline}, {@code fill}, {@code work}, {@code verify}, {@code transactions}. */
+/** The programs: {@code pipeline}, {@code fill}, {@code work}, {@code verify}, {@code transactions}, {@code late-commit}. */
 public final class Main {
     private Main() {
     }
@@ -17,6 +17,7 @@ public final class Main {
                 case "work" -> System.out.println(Crash.work(options));
                 case "verify" -> System.out.println(Crash.verify(options));
                 case "transactions" -> System.out.println(Transactions.run(options));
+                case "late-commit" -> System.out.println(LateCommit.run(options));
                 default -> throw new IllegalArgumentException("no program named " + arguments[0]);
             }
         } catch (Exception e) {
