@@ -155,6 +155,79 @@ fn groups_are_those_of_kafka() {
     );
 }
 
+/// A consumer's member is stable at 0, and so on; groups of Kafka Streams, whose states begin at 1, are not read as such
+/// (storage-formats trap 26).
+#[test]
+fn a_stable_member_has_state_0() {
+    /// Behind the value's version and two epochs.
+    const STATE_AT: usize = 2 + 4 + 4;
+    let mut states = Vec::new();
+    for (_, key, value) in records() {
+        let decoded = GroupRecord::decode(key.as_ref(), value.as_ref()).unwrap();
+        let Some(record) = decoded else { continue };
+        let GroupRecord::CurrentAssignment { value: Some(current), .. } = &record else {
+            continue;
+        };
+        let wanted = match value.unwrap()[STATE_AT] {
+            0 => MemberState::Stable,
+            1 => MemberState::UnrevokedPartitions,
+            2 => MemberState::UnreleasedPartitions,
+            other => panic!("Kafka has no state {other}"),
+        };
+        assert_eq!(current.state, wanted);
+        let written = record.encode().1.unwrap();
+        states.push(written[STATE_AT]);
+        assert_eq!(written[STATE_AT], wanted as u8);
+    }
+    assert!(states.contains(&0) && states.len() > 5, "{states:?}");
+    let streams = records().into_iter().filter(|(_, key, _)| (17..=23).contains(&key.as_ref().unwrap()[1]));
+    let read: Vec<_> =
+        streams.map(|(_, key, value)| GroupRecord::decode(key.as_ref(), value.as_ref()).unwrap()).collect();
+    assert!(!read.is_empty() && read.iter().all(Option::is_none));
+}
+
+/// Committed offsets of every version are read: 1 with an expiry, 3 with a leader epoch, 4 with the topic's id in a tag, among
+/// tags that are not known. A later version is not guessed at (storage-formats trap 28, §17).
+#[test]
+fn offsets_of_every_version_are_read() {
+    const KEY: &[u8] = b"\0\x01\0\x01g\0\x06orders\0\0\0\0";
+    const TIME: [u8; 8] = 1_700_000_000_000i64.to_be_bytes();
+    let id: Vec<u8> = (0..16).collect();
+    let offset = 42i64.to_be_bytes();
+    let (no_metadata, epoch) = ([0, 0], 5i32.to_be_bytes());
+    let expiry = 1_700_000_000_009i64.to_be_bytes();
+    let version_1 = [&[0, 1][..], &offset, &no_metadata, &TIME, &expiry].concat();
+    let version_3 = [&[0, 3][..], &offset, &epoch, &no_metadata, &TIME].concat();
+    let version_4 = [&[0, 4][..], &offset, &epoch, &[1], &TIME, &[1, 0, 16], &id].concat();
+    let with_others = [&[0, 4][..], &offset, &epoch, &[1], &TIME, &[2, 0, 16], &id, &[9, 2, 7, 7]].concat();
+    let later = [&[0, 5][..], &version_4[2..]].concat();
+    let read = |value: &[u8]| {
+        let value = Bytes::copy_from_slice(value);
+        GroupRecord::decode(Some(&Bytes::from_static(KEY)), Some(&value)).unwrap()
+    };
+    let id = Uuid::from_u128(0x0001_0203_0405_0607_0809_0a0b_0c0d_0e0f);
+    for (bytes, epoch, topic_id) in [
+        (&version_1, -1, Uuid::ZERO),
+        (&version_3, 5, Uuid::ZERO),
+        (&version_4, 5, id),
+        (&with_others, 5, id),
+    ] {
+        let Some(GroupRecord::OffsetCommit { value: Some(found), partition, .. }) = read(bytes) else {
+            panic!("{bytes:?}")
+        };
+        assert_eq!((found.offset.0, found.leader_epoch.0, found.topic_id), (42, epoch, topic_id));
+        assert_eq!((found.commit_timestamp, partition), (Millis(1_700_000_000_000), PartitionIndex(0)));
+        assert_eq!(found.expire_timestamp.is_some(), bytes[1] == 1);
+    }
+    for bytes in [&version_3, &version_4] {
+        let written = read(bytes).unwrap().encode().1.unwrap();
+        // Version 4 is what is written: without an id it has no tags.
+        assert_eq!(written[1], 4);
+        assert_eq!(GroupRecord::decode(Some(&Bytes::from_static(KEY)), Some(&written)).unwrap(), read(bytes));
+    }
+    assert_eq!(read(&later), None);
+}
+
 /// wire-apis trap 29: no bytes in the log make the decoder panic.
 #[test]
 fn no_bytes_make_the_decoder_panic() {

@@ -231,7 +231,7 @@ fn plain_batches_are_built_as_kafka_built_them() {
     assert!(built > 80, "{built} batches");
 }
 
-/// storage-formats §3 and trap 35: markers have 78 bytes as appended and 81 or 82 after compaction; our own are
+/// storage-formats trap 35, §3: markers have 78 bytes as appended and 81 or 82 after compaction; our own are
 /// Kafka's, byte for byte.
 #[test]
 fn markers_are_built_as_kafka_built_them() {
@@ -278,7 +278,7 @@ fn coordinator_batches() {
     }
 }
 
-/// storage-formats §3 and trap 35: KRaft's control records come several to a batch, and are no markers.
+/// storage-formats trap 35, §3: KRaft's control records come several to a batch, and are no markers.
 #[test]
 fn kraft_control_batches() {
     use ControlRecordType::*;

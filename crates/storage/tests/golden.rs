@@ -584,7 +584,7 @@ fn a_batch_torn_before_its_checksum_is_cut() {
 }
 
 /// Indexes that are missing or wrong, above and below the recovery point, are made anew; where Kafka believes them it skips
-/// records or hands out aborted ones (storage-formats §10, trap 34; L5).
+/// records or hands out aborted ones (storage-formats trap 34, §10; L5).
 #[test]
 fn wrong_indexes_are_made_anew() {
     let killed = || Damaged::new("as-killed-0");
@@ -624,7 +624,7 @@ fn snapshots_are_not_needed() {
 }
 
 /// The mark of a clean stop is not believed over missing snapshots or a tail of zeros: Kafka forgets every producer, or does
-/// not start (storage-formats §10, trap 31; producer-state §12).
+/// not start (storage-formats trap 31, §10; producer-state §12).
 #[test]
 fn a_false_clean_mark_does_no_harm() {
     let killed = || Damaged::new("as-killed-0");
@@ -643,8 +643,8 @@ fn lost_epochs_come_from_the_log() {
     assert_eq!(read(&damaged.disk, "t-0/leader-epoch-checkpoint").unwrap(), "0\n2\n0 0\n2 24\n");
 }
 
-/// Leftovers of deletion and cleaning go; a replacement that had begun is completed (storage-formats §10 rules 1 to 3,
-/// trap 32).
+/// Leftovers of deletion and cleaning go; a replacement that had begun is completed (storage-formats trap 32, §10
+/// rules 1 to 3).
 #[test]
 fn leftovers_are_settled() {
     let damaged = Damaged::new("leftovers-0");

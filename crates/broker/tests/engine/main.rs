@@ -7,6 +7,7 @@ mod durability;
 mod fetch;
 mod groups;
 mod harness;
+mod partition_markers;
 mod produce;
 mod producer_budget;
 mod restart;

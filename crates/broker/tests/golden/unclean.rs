@@ -82,7 +82,7 @@ fn topics_of(disk: &MemoryDisk) -> Vec<String> {
 }
 
 /// Every fault of a partition, the one that Kafka does not survive among them. Afterwards and after a second start all is
-/// the same, and the epochs are Kafka's (storage-formats §10, traps 13, 32, 34).
+/// the same, and the epochs are Kafka's (storage-formats traps 13, 32, 34; §10).
 #[test]
 fn every_fault_recovers() {
     let answers = archive::expected(SET);

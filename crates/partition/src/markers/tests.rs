@@ -13,8 +13,8 @@ fn answer(open: bool, version: Option<i8>, epoch: i16) -> Option<ErrorCode> {
     replica.mark(commit(1, epoch, 0), version).err()
 }
 
-/// The acceptance table of producer-state §7.2, KIP-1228. "Greater", not "one more" (trap 5); an equal epoch with
-/// nothing open is a retry (KAFKA-19999, trap 4); no version field means legacy (trap 7); 3 to 127 are strict.
+/// The acceptance table of producer-state §7.2, KIP-1228 (producer-state traps 4, 5, 7): "greater", not "one more"; an equal
+/// epoch with nothing open is a retry (KAFKA-19999); no version field means legacy; 3 to 127 are strict.
 #[test]
 fn acceptance_by_version_and_epoch() {
     for version in [None, Some(0), Some(1)] {

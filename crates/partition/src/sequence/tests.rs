@@ -19,7 +19,7 @@ fn an_unknown_producer_begins_anywhere() {
     assert_eq!(replica.produce(txn(2, 0, 9, 1)), Ok(4));
 }
 
-/// … except under version 2, where an unknown producer's transaction begins at 0 (KAFKA-18202, trap 12).
+/// … except under version 2, where an unknown producer's transaction begins at 0 (KAFKA-18202, producer-state trap 12).
 #[test]
 fn under_version_2_an_unknown_producer_begins_at_0() {
     let mut replica = Replica::new();
@@ -86,7 +86,8 @@ fn the_lowest_sequence_comes_first() {
     assert_eq!(replica.produce(txn(1, 0, 5, 2)), Ok(1));
 }
 
-/// … across the wrap as well: 2147483647 goes before 0. Differs from Kafka, where neither is ever accepted (trap 20).
+/// … across the wrap as well: 2147483647 goes before 0. Differs from Kafka, where neither is ever accepted
+/// (producer-state trap 20).
 #[test]
 fn the_lowest_sequence_is_told_across_the_wrap() {
     let mut replica = Replica::new();
@@ -101,7 +102,7 @@ fn the_lowest_sequence_is_told_across_the_wrap() {
 }
 
 /// TV1: the late retry of a batch that is written, come after its marker, does not keep the next transaction out.
-/// Differs from Kafka (producer-state §4, trap 20).
+/// Differs from Kafka (producer-state §4, producer-state trap 20).
 #[test]
 fn a_written_sequence_holds_nobody_up() {
     let mut replica = Replica::new();
@@ -113,7 +114,7 @@ fn a_written_sequence_holds_nobody_up() {
     assert_eq!(replica.produce(txn(1, 0, 1, 1)), Ok(2));
 }
 
-/// A refused low sequence does not keep the right one out. Differs from Kafka (producer-state §4, trap 20).
+/// A refused low sequence does not keep the right one out. Differs from Kafka (producer-state §4, producer-state trap 20).
 #[test]
 fn a_refused_sequence_holds_nobody_up() {
     let mut replica = Replica::new();

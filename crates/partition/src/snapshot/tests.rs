@@ -32,7 +32,8 @@ fn an_empty_snapshot() {
     assert_eq!(ProducerSnapshot::decode(&bytes), Ok(ProducerSnapshot::default()));
 }
 
-/// One batch of the window is kept: retries of older ones are gaps after a restart (producer-state trap 16).
+/// One batch of the window is kept: retries of older ones are gaps after a restart (producer-state trap 16,
+/// storage-formats trap 6).
 #[test]
 fn one_batch_survives_a_restart() {
     let mut replica = Replica::new();

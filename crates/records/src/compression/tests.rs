@@ -61,7 +61,7 @@ fn compressed(codec: CompressionType, plain: &[u8]) -> Vec<u8> {
     Compression::new(codec).compress(plain).unwrap()
 }
 
-/// storage-formats §5, trap 16: what clients write is read, snappy with and without the xerial stream.
+/// storage-formats §5, storage-formats trap 16: what clients write is read, snappy with and without the xerial stream.
 #[test]
 fn clients_payloads_are_read() {
     for (name, codec, payload) in client_payloads() {
@@ -73,7 +73,8 @@ fn clients_payloads_are_read() {
     }
 }
 
-/// storage-formats §5: the framings that the Java client writes. Trap 16: snappy always with the xerial stream.
+/// storage-formats §5: the framings that the Java client writes; snappy always with the xerial stream (storage-formats
+/// trap 16).
 #[test]
 fn framings_written() {
     let lz4 = compressed(CompressionType::Lz4, &six_records());

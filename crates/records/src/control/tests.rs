@@ -12,7 +12,7 @@ fn marker_batch(result: TransactionResult) -> Batch {
     marker(result).to_batch(Offset(42), LeaderEpoch(5), ProducerId(1000), ProducerEpoch(4), Millis(T))
 }
 
-/// storage-formats §17 and trap 5: the commit marker, 78 bytes, byte for byte, with a version before the epoch.
+/// storage-formats trap 5, §17: the commit marker, 78 bytes, byte for byte, with a version before the epoch.
 #[test]
 fn marker_vector_both_ways() {
     let text = "000000000000002a00000042000000050223f1f13a0030000000000000018bcf\

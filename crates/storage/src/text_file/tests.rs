@@ -41,7 +41,8 @@ fn epoch_checkpoints() {
     }
 }
 
-/// No newline at the end, and an id of zero is none (storage-formats §7.7, trap 20).
+/// No newline at the end, and an id of zero is none (storage-formats §7.7, storage-formats
+/// trap 20).
 #[test]
 fn partition_metadata() {
     let id = Uuid::from_u128(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);

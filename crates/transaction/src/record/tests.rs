@@ -93,8 +93,9 @@ fn kafkas_log() -> Vec<(Bytes, Option<Bytes>, Option<&'static str>)> {
         .collect()
 }
 
-/// Every record of a log that Kafka wrote is read with every field, and written again to the same bytes. (Order of
-/// partitions means nothing; Kafka happened to write them in order.)
+/// Every record of a log that Kafka wrote is read with every field, and written again to the same bytes; the previous producer
+/// id is mostly the record's own (storage-formats trap 33). (Order of partitions means nothing; Kafka happened to write them in
+/// order.)
 #[test]
 fn kafkas_log_is_read_and_written_again() {
     let log = kafkas_log();
@@ -170,7 +171,8 @@ fn the_last_epoch_is_in_the_log() {
     assert!(!ends(&record(TX, none)).contains("904e"));
 }
 
-/// coordinator trap 9: legal retries are answered after a failover as before (KAFKA-20310, KAFKA-20357).
+/// coordinator trap 9, storage-formats trap 27: legal retries are answered after a failover as before (KAFKA-20310,
+/// KAFKA-20357).
 #[test]
 fn a_failover_forgets_no_retry() {
     let mut one = Coordinator::with(V2, txn_in(TransactionState::Empty, V0));
