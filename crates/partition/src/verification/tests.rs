@@ -30,8 +30,8 @@ fn the_guard_must_match() {
     assert_eq!(replica.produce_with(txn(1, 0, 0, 1), other), NOT_IN_TRANSACTION);
 }
 
-/// Verified, then aborted before the append: the marker takes the guard with it, so nothing hangs (producer-state §6.5,
-/// trap 19).
+/// Verified, then aborted before the append: the marker takes the guard with it, so nothing hangs (producer-state
+/// trap 19, §6.5).
 #[test]
 fn a_marker_ends_the_verification() {
     for epoch in [0, 1] {
