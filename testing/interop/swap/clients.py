@@ -120,7 +120,7 @@ class SteadyWriter:
 
     def __init__(self, bootstrap, seed, stop):
         self.port, self.random, self.stop = int(bootstrap.rpartition(':')[2]), random.Random(seed), stop
-        self.acknowledged, self.sent_again = [0] * STEADY_PARTITIONS, 0
+        self.probe, self.acknowledged, self.sent_again = None, [0] * STEADY_PARTITIONS, 0
 
     def run(self):
         _, self.id, self.epoch = self.insist(lambda probe: probe.init_pid())
@@ -139,15 +139,14 @@ class SteadyWriter:
         deadline = time.time() + PATIENCE_S
         while True:
             try:
-                if not hasattr(self, 'probe'):
-                    self.probe = k.Probe(port=self.port)
+                self.probe = self.probe or k.Probe(port=self.port)
                 answer = call(self.probe)
                 if answer[0] not in NOT_YET:
                     return answer
             except (OSError, k.Closed):
-                if hasattr(self, 'probe'):
+                if self.probe:
                     self.probe.conn.close()
-                    del self.probe
+                self.probe = None
             assert time.time() < deadline, 'no answer'
             self.sent_again += 1
             time.sleep(0.05)
@@ -158,7 +157,7 @@ class Pipeline:
 
     def __init__(self, bootstrap, stop, gate):
         self.bootstrap, self.stop, self.gate, self.commits, self.workers = bootstrap, stop, gate, 0, 0
-        self.end = None
+        self.end = self.looker = None
 
     def run(self):
         while not self.is_done():
@@ -204,7 +203,7 @@ class Pipeline:
         """After the last record of `steady` it goes on until the group is at its end."""
         if self.end is None:
             return self.stop.is_set()
-        if not hasattr(self, 'looker'):
+        if self.looker is None:
             self.looker = Consumer({**QUIET, 'bootstrap.servers': self.bootstrap, 'group.id': GROUP, 'enable.auto.commit': False})
         try:
             at = self.looker.committed([TopicPartition('steady', n) for n in range(STEADY_PARTITIONS)], PATIENCE_S)
@@ -271,6 +270,7 @@ class Clients:
 
     def summary(self):
         outcomes = [o for w in self.writers for o in w.outcome.values()]
-        return '%d idempotent records, %d requests sent again; %d transactions committed, %d aborted, %d undecided to their client, by %d instances; %d copies by %d workers' % (
-            sum(self.steady.acknowledged), self.steady.sent_again, outcomes.count(True), outcomes.count(False), outcomes.count(None), sum(w.instances for w in self.writers),
-            self.pipeline.commits, self.pipeline.workers)
+        return ('%d idempotent records, %d requests sent again; %d transactions committed, %d aborted, %d undecided to their client, '
+                'by %d instances; %d copies by %d workers') % (
+                    sum(self.steady.acknowledged), self.steady.sent_again, outcomes.count(True), outcomes.count(False), outcomes.count(None),
+                    sum(w.instances for w in self.writers), self.pipeline.commits, self.pipeline.workers)

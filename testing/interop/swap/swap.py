@@ -9,7 +9,7 @@ it left, on the same port, while clients go on:
   held      transactions of a raw client in both versions of the protocol, open over every swap: before and after it the partitions,
             producers, transactions and offsets are told the same; a batch that is sent again is recognised; the transaction goes on
             and commits or aborts. A third one is fenced by its next instance instead.
-  load      transactional producers (librdkafka) that commit and abort all the time
+  load      transactional producers (librdkafka) that commit and abort all the time, and are in the middle of one at each swap
   steady    an idempotent producer (raw) of numbered records that keeps its id
   pipeline  a consumer group that copies `steady` in transactions with its offsets
 
