@@ -2,6 +2,7 @@
 
 mod cleaning;
 mod completing;
+mod crash_points;
 mod disk_trouble;
 mod durability;
 mod fetch;

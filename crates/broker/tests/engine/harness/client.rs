@@ -43,7 +43,11 @@ impl Client {
     pub fn send_frame(&self, frame: Bytes) -> OutcomeSlot {
         let slot = OutcomeSlot::default();
         let to = Arc::clone(&slot.0);
+        let faults = self.world.disk.faults.clone();
         let respond = Box::new(move |outcome| {
+            if faults.is_off() {
+                return;
+            }
             let before = to.lock().unwrap().replace(outcome);
             assert_eq!(before, None, "B1: a request is answered once");
         });

@@ -1,7 +1,7 @@
 //! A disk in memory that fails when it is told to, and forgets in a crash what was not synced.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use fencepost_broker::{Broker, Edge, StartError};
 use fencepost_storage::{DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult};
@@ -25,9 +25,63 @@ struct Switches {
     syncs: AtomicBool,
     writes: Mutex<Option<String>>,
     refused_writes: AtomicUsize,
+    power: Mutex<Power>,
+}
+
+/// When the power fails, counted in calls that change something or sync.
+#[derive(Debug, Default)]
+struct Power {
+    calls: u64,
+    /// The call at which it fails, counted from 0, and whether that call is still made.
+    fails_at: Option<(u64, bool)>,
+    is_off: bool,
 }
 
 impl Faults {
+    /// How many calls have changed something, or synced.
+    pub fn calls(&self) -> u64 {
+        self.power().calls
+    }
+
+    /// The power fails at the call that comes after so many from now on: before it is made, or right after it.
+    pub fn power_off_at(&self, calls: u64, is_made: bool) {
+        let mut power = self.power();
+        power.fails_at = Some((power.calls + calls, is_made));
+    }
+
+    /// Whether the power has failed: nothing changes any more, and no answer leaves.
+    pub fn is_off(&self) -> bool {
+        self.power().is_off
+    }
+
+    /// The power is back, and stays.
+    pub fn power_on(&self) {
+        let mut power = self.power();
+        power.fails_at = None;
+        power.is_off = false;
+    }
+
+    fn power(&self) -> MutexGuard<'_, Power> {
+        self.switches.power.lock().unwrap()
+    }
+
+    /// One call that changes something or syncs.
+    fn spend<T>(&self, path: &str, call: impl FnOnce() -> DiskResult<T>) -> DiskResult<T> {
+        let is_last = {
+            let mut power = self.power();
+            let is_here = power.fails_at.filter(|(at, _)| *at == power.calls);
+            power.is_off |= matches!(is_here, Some((_, false)));
+            if power.is_off {
+                return Err(DiskError::new(DiskErrorKind::Io, "change", path, "the power has failed"));
+            }
+            power.calls += 1;
+            is_here.is_some()
+        };
+        let done = call();
+        self.power().is_off |= is_last;
+        done
+    }
+
     /// Every sync of a file fails, or none.
     pub fn fail_syncs(&self, fail: bool) {
         self.switches.syncs.store(fail, Ordering::Relaxed);
@@ -142,23 +196,24 @@ impl Disk for TestDisk {
     }
 
     fn create(&self, path: &str) -> DiskResult<Arc<dyn DiskFile>> {
-        self.memory().create(path).map(|file| self.wrap(path, file))
+        let file = self.faults.spend(path, || self.memory().create(path))?;
+        Ok(self.wrap(path, file))
     }
 
     fn rename(&self, from: &str, to: &str) -> DiskResult<()> {
-        self.memory().rename(from, to)
+        self.faults.spend(from, || self.memory().rename(from, to))
     }
 
     fn remove(&self, path: &str) -> DiskResult<()> {
-        self.memory().remove(path)
+        self.faults.spend(path, || self.memory().remove(path))
     }
 
     fn remove_dir(&self, path: &str) -> DiskResult<()> {
-        self.memory().remove_dir(path)
+        self.faults.spend(path, || self.memory().remove_dir(path))
     }
 
     fn create_dir(&self, path: &str) -> DiskResult<()> {
-        self.memory().create_dir(path)
+        self.faults.spend(path, || self.memory().create_dir(path))
     }
 
     fn list(&self, path: &str) -> DiskResult<Vec<DirEntry>> {
@@ -166,7 +221,7 @@ impl Disk for TestDisk {
     }
 
     fn sync_dir(&self, path: &str) -> DiskResult<()> {
-        self.memory().sync_dir(path)
+        self.faults.spend(path, || self.memory().sync_dir(path))
     }
 
     fn lock(&self, path: &str) -> DiskResult<Box<dyn DiskLock>> {
@@ -184,7 +239,7 @@ struct TestFile {
 impl DiskFile for TestFile {
     fn write_at(&self, position: u64, slices: &[&[u8]]) -> DiskResult<()> {
         self.faults.check_write(&self.path)?;
-        self.file.write_at(position, slices)
+        self.faults.spend(&self.path, || self.file.write_at(position, slices))
     }
 
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> DiskResult<usize> {
@@ -196,12 +251,12 @@ impl DiskFile for TestFile {
     }
 
     fn truncate(&self, bytes: u64) -> DiskResult<()> {
-        self.file.truncate(bytes)
+        self.faults.spend(&self.path, || self.file.truncate(bytes))
     }
 
     fn sync(&self) -> DiskResult<()> {
         self.faults.check_sync(&self.path)?;
-        self.file.sync()
+        self.faults.spend(&self.path, || self.file.sync())
     }
 
     fn modified(&self) -> DiskResult<Millis> {

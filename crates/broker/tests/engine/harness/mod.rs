@@ -81,15 +81,20 @@ impl World {
 
     /// [`Self::new`] with settings beyond those of every test: small internal topics, no delay in groups.
     pub fn with(settings: &[(&str, &str)]) -> Rc<Self> {
-        Self::with_durability(Durability::Fsync, settings)
+        Self::on(&TestDisk::default(), settings)
+    }
+
+    /// [`Self::with`] on a copy of a disk.
+    pub fn on(disk: &TestDisk, settings: &[(&str, &str)]) -> Rc<Self> {
+        Self::with_durability(Durability::Fsync, disk, settings)
     }
 
     /// A broker on an empty disk that acknowledges what is in the page cache.
     pub fn page_cache() -> Rc<Self> {
-        Self::with_durability(Durability::PageCache, &[])
+        Self::with_durability(Durability::PageCache, &TestDisk::default(), &[])
     }
 
-    fn with_durability(durability: Durability, settings: &[(&str, &str)]) -> Rc<Self> {
+    fn with_durability(durability: Durability, disk: &TestDisk, settings: &[(&str, &str)]) -> Rc<Self> {
         let mut pairs = vec![
             ("offsets.topic.num.partitions", "2"),
             ("transaction.state.log.num.partitions", "2"),
@@ -102,7 +107,7 @@ impl World {
         let mut settings = BrokerSettings::new(statics, "/test".to_owned());
         settings.durability = durability;
         let world = Self {
-            disk: TestDisk::default(),
+            disk: disk.copy(),
             settings,
             edge: Arc::default(),
             broker: RefCell::new(None),
@@ -227,7 +232,8 @@ impl World {
         UpdateFeaturesRequest { feature_updates: vec![update], ..Default::default() }
     }
 
-    fn tick_if_due(&self) -> bool {
+    /// Does what is due; `false` when nothing is.
+    pub fn tick_if_due(&self) -> bool {
         let broker = self.broker();
         let due = broker.next_deadline().is_some_and(|at| at <= self.now().mono);
         if due {
