@@ -15,6 +15,11 @@ fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden").join(name)
 }
 
+/// A file as it is.
+pub fn bytes(name: &str) -> bytes::Bytes {
+    std::fs::read(testdata(name)).unwrap().into()
+}
+
 /// What a reader must find in a set.
 pub fn expected(set: &str) -> Value {
     let text = std::fs::read_to_string(testdata(&format!("{set}.json"))).unwrap();

@@ -6,5 +6,6 @@
 mod archive;
 mod cluster_metadata;
 mod data_dir;
+mod files;
 mod node;
 mod unclean;
