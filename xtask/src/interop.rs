@@ -33,8 +33,8 @@ const FILES: [&str; 2] = ["swap", "dump"];
 /// What to run.
 #[derive(Args, Debug, Default)]
 pub struct Interop {
-    /// python, java, tools, connections, swap, dump (all of them where none is named), late-commit, full-disk,
-    /// which mounts one, or crash and restarts, the long ones.
+    /// python, java, tools, connections, swap, dump (all of them where none is named), late-commit,
+    /// transactions-tool, full-disk, which mounts one, or crash and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -130,6 +130,16 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             swap::run(&setup, options.against, options.swaps.unwrap_or(default), options.seed)
         }
         "dump" => dump::run(setup, options.against),
+        "transactions-tool" => {
+            Program::Kafka.prepare()?;
+            let mut setup = setup;
+            // Only without verification can a transaction be made to hang.
+            setup.settings.push("transaction.partition.verification.enable=false".into());
+            let broker = Broker::start(setup)?;
+            let mut command = python_program(&interpreter()?, "testing/interop/transactions_tool.py");
+            command.args(["--bootstrap", &broker.address().to_string()]);
+            Ok(vec![check("transactions tool", &mut command)])
+        }
         "late-commit" => late_commit(setup, options.against),
         "restarts" => {
             let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
@@ -139,7 +149,7 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         }
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, full-disk, crash, restarts",
+            "no part named {other}; there are {}, late-commit, transactions-tool, full-disk, crash, restarts",
             QUICK.join(", ")
         ),
     }
