@@ -289,6 +289,42 @@ fn faults_recover_to_kafkas_files() {
     assert_eq!(different, known.into());
 }
 
+/// The control records of a snapshot of the metadata log: offset, type, and the value's bytes.
+fn control_records(content: bytes::Bytes) -> Value {
+    let mut found = Vec::new();
+    for batch in Batches::new(content).map(Result::unwrap).filter(|batch| batch.header().is_control()) {
+        for record in batch.records().unwrap().map(Result::unwrap) {
+            let (key, value) = (record.key.unwrap(), record.value.unwrap());
+            let value: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
+            let offset = batch.header().record_offset(record.offset_delta).0;
+            found.push(json!([offset, number(&key[..2]), number(&key[2..4]), format!("hex:{value}")]));
+        }
+    }
+    found.into()
+}
+
+/// The metadata log: its batches, what `quorum-state` says, and the control records around each snapshot. (The records themselves
+/// are compared in `crates/metadata/tests/golden.rs`.)
+#[test]
+fn the_metadata_log_is_read_as_expected() {
+    for (voters, wanted) in expected()["cluster-metadata"].as_object().unwrap() {
+        let disk = archive::disk("cluster-metadata", voters);
+        let path = |name: &str| format!("__cluster_metadata-0/{name}");
+        assert_eq!(batches(read(&disk, &path(&format!("{:020}.log", 0)))), wanted["log_batches"], "{voters}");
+        let state: Value = serde_json::from_slice(&read(&disk, &path("quorum-state"))).unwrap();
+        assert_eq!(state, wanted["quorum-state"], "{voters}");
+        for (name, control) in wanted["control"].as_object().unwrap() {
+            let rows = control.as_array().unwrap().iter();
+            let rows = rows.map(|row| json!([row["offset"], row["key_version"], row["type"], row["value"]]));
+            assert_eq!(
+                control_records(read(&disk, &path(name))),
+                rows.collect::<Value>(),
+                "{voters}: {name}"
+            );
+        }
+    }
+}
+
 /// Groups and transactional ids live in the partitions where Kafka looked for them.
 #[test]
 fn ids_live_where_kafka_looks_for_them() {
