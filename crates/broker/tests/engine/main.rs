@@ -3,6 +3,7 @@
 mod cleaning;
 mod completing;
 mod crash_points;
+mod delete_records;
 mod disk_trouble;
 mod durability;
 mod fetch;
@@ -12,6 +13,7 @@ mod partition_markers;
 mod produce;
 mod producer_budget;
 mod restart;
+mod topic_deletion;
 mod transaction_late_commit;
 mod transaction_rotation;
 mod transaction_time;
