@@ -285,7 +285,7 @@ fn fold(batches: &[Batch]) -> (ProducerStates, Vec<AbortedTxn>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// See the page of this file.
     #[test]
