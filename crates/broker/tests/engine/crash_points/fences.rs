@@ -117,6 +117,24 @@ fn an_idle_instance_asks_for_the_next_epoch() {
     });
 }
 
+/// Idle at the last epoch: the producer id rotates at once, and the same question has the same answer.
+#[test]
+fn an_idle_instance_at_the_last_epoch() {
+    every_point(&LAST_EPOCH, |run| {
+        let producer = run.start("x");
+        let (producer_id, producer_epoch) = producer.id.get();
+        let request = InitProducerIdRequest { producer_id, producer_epoch, ..init("x", 60_000) };
+        let first = run.ask_until(5, &request, |answer| answer.error_code);
+        run.settle();
+        let again = run.ask_until(5, &request, |answer| answer.error_code);
+        assert_eq!((first.error_code, &again), (0, &first), "told two different things");
+        let next = Producer::holding(run.world.client(), "x", (first.producer_id, first.producer_epoch));
+        run.produce(&next, true, ("t", 0), "b");
+        run.end(&next, 5, true);
+        Outcome::default().values("t", 0, &["b"]).state("x", "CompleteCommit")
+    });
+}
+
 /// An operator terminates by force: InitProducerId with a timeout of one millisecond, as the tool sends it.
 #[test]
 fn forced_termination() {
