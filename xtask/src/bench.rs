@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: figures beside Apache Kafka on the same machine.
 
+mod compaction;
 mod machine;
 mod page;
 mod sections;
@@ -23,6 +24,9 @@ pub struct Bench {
     /// Transactions of the run after which memory is read.
     #[arg(long, default_value_t = 10_000)]
     transactions: u32,
+    /// Offset commits, and transactions, of the larger run of `compaction`.
+    #[arg(long, default_value_t = 1_000_000)]
+    count: u32,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -31,6 +35,8 @@ enum Name {
     Start,
     /// Back-to-back transactions of three clients; writes its section of docs/performance.md.
     Txn,
+    /// What a million offset commits and a million transactions leave behind; writes its section of docs/performance.md.
+    Compaction,
 }
 
 /// Runs the benchmark.
@@ -38,6 +44,7 @@ pub fn run(options: &Bench) -> Result<Summary> {
     match options.name {
         Name::Start => start::run(options.runs, options.transactions),
         Name::Txn => txn::run(options.runs),
+        Name::Compaction => compaction::run(options.count),
     }
 }
 

@@ -5,7 +5,7 @@
 //! cargo run --release -p fencepost-broker --example compaction [COUNT] [LIVE KEYS]
 //! ```
 //!
-//! The whole engine runs on a disk in memory, its clock a millisecond further with every request; only the durations that
+//! A line of JSON each: `cargo xtask bench compaction` makes a page of them. The whole engine runs on a disk in memory, its clock a millisecond further with every request; only the durations that
 //! are printed are real.
 #![allow(clippy::disallowed_methods, reason = "this program measures how long things take")]
 
@@ -18,8 +18,9 @@ use bytes::Bytes;
 use fencepost_broker::metadata::StaticConfig;
 use fencepost_broker::{Broker, BrokerSettings, Connection, ConnectionId, Edge, Listener, Outcome};
 use fencepost_protocol::messages::{
-    CreateTopicsRequest, EndTxnRequest, InitProducerIdRequest, OffsetCommitRequest, TxnOffsetCommitRequest,
-    create_topics_request, offset_commit_request, txn_offset_commit_request,
+    CreateTopicsRequest, EndTxnRequest, InitProducerIdRequest, OffsetCommitRequest, OffsetFetchRequest,
+    TxnOffsetCommitRequest, create_topics_request, offset_commit_request, offset_fetch_request,
+    txn_offset_commit_request,
 };
 use fencepost_protocol::{Message, Request, ResponseHeader, encode_request};
 use fencepost_records::Batches;
@@ -36,19 +37,22 @@ fn main() {
     let count = arguments.next().unwrap_or(COUNT);
     let live_keys = arguments.next().unwrap_or(LIVE_KEYS).clamp(1, count);
     for cleaner in ["false", "true"] {
-        println!("log.cleaner.enable={cleaner}");
         let mut host = Host::start(cleaner);
         let commits = timed(|| commit_offsets(&host, count, live_keys));
-        println!("  {count} offset commits, {live_keys} live offsets: {:.1} s", commits.as_secs_f64());
         let transactions = timed(|| run_transactions(&host, count, live_keys));
-        println!("  {count} transactions, {live_keys} live ids: {:.1} s", transactions.as_secs_f64());
         // Two rests of the cleaner, for what has become due meanwhile.
         host.wait_ms(60_000);
-        for topic in TOPICS {
-            host.print_size(topic);
-        }
+        let sizes: Vec<String> = TOPICS.iter().map(|topic| host.size(topic)).collect();
         let started = host.restart();
-        println!("  the next start after a kill: {:.0} ms", started.as_secs_f64() * 1_000.0);
+        println!(
+            "{{\"cleaner\":{cleaner},\"count\":{count},\"live_keys\":{live_keys},\"commits_s\":{:.1},\
+             \"transactions_s\":{:.1},{},\"start_ms\":{:.1}}}",
+            commits.as_secs_f64(),
+            transactions.as_secs_f64(),
+            sizes.join(","),
+            started.as_secs_f64() * 1_000.0
+        );
+        host.check_offsets(count, live_keys);
     }
 }
 
@@ -167,6 +171,8 @@ impl Host {
     fn start(cleaner: &str) -> Self {
         let pairs = [
             ("log.cleaner.enable", cleaner),
+            // A minute for markers, not a day: a run is less than an hour of the clock.
+            ("log.cleaner.delete.retention.ms", "60000"),
             ("offsets.topic.num.partitions", "1"),
             ("offsets.topic.segment.bytes", "10485760"),
             ("transaction.state.log.num.partitions", "1"),
@@ -255,7 +261,8 @@ impl Host {
         }
     }
 
-    fn print_size(&self, topic: &str) {
+    /// What a partition consists of.
+    fn size(&self, topic: &str) -> String {
         let directory = format!("{topic}-0");
         let (mut segments, mut bytes, mut batches, mut records, mut end) = (0, 0, 0, 0, 0);
         for entry in self.disk.list(&directory).expect("a directory") {
@@ -271,10 +278,36 @@ impl Host {
                 }
             }
         }
-        let mib = bytes as f64 / f64::from(1 << 20);
-        println!(
-            "  {topic}: {segments} segments, {mib:.1} MiB, {batches} batches, {records} of {end} records"
-        );
+        format!(
+            "\"{topic}\":{{\"segments\":{segments},\"bytes\":{bytes},\"batches\":{batches},\
+             \"records\":{records},\"end\":{end}}}"
+        )
+    }
+
+    /// The newest commit of each group is what the broker has after its start.
+    fn check_offsets(&self, count: usize, live_keys: usize) {
+        for who in 0..live_keys {
+            let newest = (count - 1 - who) / live_keys * live_keys + who;
+            assert_eq!(self.committed(&format!("group {who}")), newest as i64, "group {who}");
+        }
+        let newest = (0..count).rev().find(|number| !number.is_multiple_of(3)).expect("one is committed");
+        assert_eq!(self.committed("transactional"), newest as i64);
+    }
+
+    fn committed(&self, group: &str) -> i64 {
+        let request = OffsetFetchRequest {
+            groups: vec![offset_fetch_request::Groups {
+                group_id: group.to_owned(),
+                topics: Some(vec![offset_fetch_request::GroupsTopics {
+                    name: "t".to_owned(),
+                    partition_indexes: vec![0],
+                    ..Default::default()
+                }]),
+                ..Default::default()
+            }],
+            ..Default::default()
+        };
+        self.ask(8, &request).groups[0].topics[0].partitions[0].committed_offset
     }
 }
 
