@@ -274,6 +274,25 @@ fn snapshot(content: &[u8]) -> ProducerSnapshot {
     snapshot
 }
 
+/// A topic that Kafka has compacted and that only deletes by now: what its cleaner left gaps in is not taken for torn.
+#[test]
+fn gaps_below_the_cleaners_checkpoint_are_no_damage() {
+    let expected = expected();
+    let (set, directory) = ("transactions/compacted-0", "compacted-0");
+    let wanted = expect_of(&expected, set);
+    let end = Offset(wanted["live"]["high_watermark"].as_i64().unwrap());
+    let opened = |checkpoint: Option<Offset>| {
+        let disk = MemoryDisk::new();
+        copy_in(&disk, set, directory);
+        let config =
+            LogConfig { cleanup_policy: CleanupPolicy { delete: true, compact: false }, ..config(set) };
+        let recovery = Recovery { cleaner_checkpoint: checkpoint, ..unclean(0) };
+        open(&disk, directory, &config, recovery, now_of(wanted)).log_end_offset()
+    };
+    assert_eq!(opened(Some(end)), end);
+    assert!(opened(Some(Offset(0))) < end, "beyond the checkpoint a gap is a loss");
+}
+
 /// Kafka's own answers to Fetch at many offsets and sizes: the same batches, and at least the aborted transactions that the
 /// data needs (storage-formats §7.4, producer-state traps 27, 28).
 #[test]

@@ -250,16 +250,18 @@ impl Log {
     }
 
     /// Whether the segment does not go on where the one before it ends. Beyond it: the end of that one was lost in a crash
-    /// that the beginning of this one survived. Kafka's cleaner leaves such gaps, too: below its checkpoint, or where there
-    /// is none, they are taken for its own (ours leaves none, and there always is one). Before it: this one was cut away,
+    /// that the beginning of this one survived. Kafka's cleaner leaves such gaps, too: below its checkpoint they are taken for
+    /// its own, whatever the policy is by now, and in a compacted log also where there is no checkpoint (ours leaves none,
+    /// and there always is one). Before it: this one was cut away,
     /// and the crash has undone that. Nothing from there on was ever acknowledged, and a log keeps a prefix of what was
     /// appended.
     ///
     /// Differs from Kafka, which keeps the segment.
     fn is_broken_before(&self, at: usize) -> bool {
         let (end, base) = (self.segments[at - 1].end_offset, self.segments[at].base_offset);
-        let may_be_cleaned = self.cleaner_checkpoint.is_none_or(|clean_end| base <= clean_end);
-        base < end || (base > end && !(self.config.cleanup_policy.compact && may_be_cleaned))
+        let is_compacted = self.config.cleanup_policy.compact;
+        let may_be_cleaned = self.cleaner_checkpoint.map_or(is_compacted, |clean_end| base <= clean_end);
+        base < end || (base > end && !may_be_cleaned)
     }
 
     /// Replays the batches of a believed segment from `from` on.
