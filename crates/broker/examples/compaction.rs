@@ -57,6 +57,7 @@ fn main() {
 }
 
 fn timed(act: impl FnOnce()) -> Duration {
+    // allow(clock): a benchmark measures
     let from = Instant::now();
     act();
     from.elapsed()
@@ -203,6 +204,7 @@ impl Host {
     /// Drops the broker as it is, and starts another one on what it has left.
     fn restart(&mut self) -> Duration {
         self.broker = None;
+        // allow(clock): a benchmark measures
         let from = Instant::now();
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let edge: Arc<dyn Edge> = Arc::clone(&self.edge) as Arc<dyn Edge>;

@@ -7,16 +7,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use bytes::Bytes;
 use fencepost_storage::{
     DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, DiskSpace,
 };
 use fencepost_types::Millis;
 use rustix::fs::{FlockOperation, fcntl_lock, statvfs};
 
+use crate::buffers::Buffers;
+
 /// A directory of the operating system. Clones are the same directory.
 #[derive(Clone, Debug)]
 pub struct RealDisk {
     root: Arc<Path>,
+    buffers: Buffers,
 }
 
 impl RealDisk {
@@ -30,7 +34,7 @@ impl RealDisk {
             // So that a directory just made is still there after a crash. A parent that may not be opened is not ours.
             let _ = File::open(parent).and_then(|parent| parent.sync_all());
         }
-        Ok(Self { root: root.into() })
+        Ok(Self { root: root.into(), buffers: Buffers::default() })
     }
 
     /// Where it lies.
@@ -49,7 +53,7 @@ impl RealDisk {
         options: &OpenOptions,
     ) -> DiskResult<Arc<dyn DiskFile>> {
         let file = options.open(self.at(path)).map_err(|error| disk_error(operation, path, &error))?;
-        Ok(Arc::new(RealFile { file, path: path.into() }))
+        Ok(Arc::new(RealFile { file, path: path.into(), buffers: self.buffers.clone() }))
     }
 }
 
@@ -139,6 +143,7 @@ impl DiskLock for RealLock {}
 struct RealFile {
     file: File,
     path: Box<str>,
+    buffers: Buffers,
 }
 
 impl RealFile {
@@ -185,6 +190,10 @@ impl DiskFile for RealFile {
             }
         }
         Ok(read)
+    }
+
+    fn read(&self, position: u64, count: usize) -> DiskResult<Bytes> {
+        self.buffers.fill(count, |buffer| self.read_at(position, buffer))
     }
 
     fn bytes(&self) -> DiskResult<u64> {

@@ -13,6 +13,7 @@
 //! - E3: answers leave a connection in the order of its requests.
 //! - E4: what one client can make us hold is bounded, however much it asks and however slowly it reads.
 
+mod buffers;
 mod clock;
 mod configuration;
 mod connection;
