@@ -47,12 +47,8 @@ impl TxnMetadata {
         timeout_ms: i32,
         now: Millis,
     ) -> Self {
-        // The same pair again is no new step: who was replaced stays known, however often an answer gets lost.
-        let is_repeated = (producer_id, producer_epoch) == (self.producer_id, self.producer_epoch);
-        let previous_producer_id = if is_repeated { self.previous_producer_id } else { self.producer_id };
         Self {
             producer_id,
-            previous_producer_id,
             producer_epoch,
             last_producer_epoch,
             timeout_ms,

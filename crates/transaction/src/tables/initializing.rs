@@ -198,7 +198,7 @@ fn exhausted(state: TransactionState, version: TransactionVersion) -> Vec<Case> 
 /// Step 11 right after a rotation: the replaced pair gets the same answer again.
 fn just_rotated(state: TransactionState, version: TransactionVersion) -> Vec<Case> {
     let kept = if version == V0 { "" } else { " TV2" };
-    let again = format!("Empty 100/0 L32766 V90{kept} -> NONE 100/0");
+    let again = format!("Empty 100/0 L32766{kept} -> NONE 100/0");
     let bumped = format!("Empty 100/1 L0{kept} -> NONE 100/1");
     rows(
         &rotated(state, version),
