@@ -23,7 +23,8 @@ def transact(producer, topic):
 
 def main():
     address, topic, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
-    for made in AdminClient({'bootstrap.servers': address}).create_topics([NewTopic(topic, 1, 1)]).values():
+    admin = AdminClient({'bootstrap.servers': address})
+    for made in admin.create_topics([NewTopic(topic, 1, 1)]).values():
         made.result(30)
     if not seconds:
         return
