@@ -2,8 +2,9 @@
 
 use fencepost_group::{ClassicMetadata, Durable, Group, GroupShard};
 use fencepost_metadata::Controller;
-use fencepost_partition::{BatchContent, BatchFacts, DescribedProducer, Marker, ProducerStates};
+use fencepost_partition::{BatchFacts, DescribedProducer, Marker, ProducerStates};
 use fencepost_records::{Batch, EndTxnMarker};
+use fencepost_storage::batch_facts;
 use fencepost_transaction::TransactionShard;
 use fencepost_types::{CoordinatorEpoch, ErrorCode, Millis, Offset, TopicPartition};
 
@@ -172,23 +173,8 @@ fn verify_shard<S: HostedShard, T: PartialEq + std::fmt::Debug>(
 }
 
 fn facts(batch: &Batch) -> Result<BatchFacts, ErrorCode> {
-    let header = batch.header();
     let marker = EndTxnMarker::from_batch(batch).map_err(|_| ErrorCode::CorruptMessage)?;
-    let content = match marker {
-        Some(EndTxnMarker { result, coordinator_epoch }) => {
-            BatchContent::Marker(Marker { result, coordinator_epoch })
-        }
-        None if header.is_control() => BatchContent::OtherControl,
-        None => BatchContent::Data,
-    };
-    Ok(BatchFacts {
-        base_offset: header.base_offset,
-        last_offset_delta: header.last_offset_delta,
-        producer_id: header.producer_id,
-        producer_epoch: header.producer_epoch,
-        base_sequence: header.base_sequence,
-        max_timestamp: header.max_timestamp,
-        is_transactional: header.is_transactional(),
-        content,
-    })
+    let marker =
+        marker.map(|EndTxnMarker { result, coordinator_epoch }| Marker { result, coordinator_epoch });
+    Ok(batch_facts(batch.header(), marker))
 }

@@ -52,8 +52,10 @@ impl ProducerBudget {
 
     /// A partition counted `before` producers and now has `after`.
     fn recount(&self, before: usize, after: usize) {
-        // Adding the difference, which may be negative.
-        self.entries.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        if after != before {
+            // Adding the difference, which may be negative.
+            self.entries.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        }
     }
 }
 
@@ -93,10 +95,10 @@ impl State {
         producer_id: ProducerId,
     ) -> Result<(), ErrorCode> {
         let budget = &broker.producer_budget;
-        if producer_id.0 < 0 || self.log.producer_states().producer(producer_id).is_some() {
+        if !self.is_full(budget) {
             return Ok(());
         }
-        if !self.is_full(budget) {
+        if producer_id.0 < 0 || self.log.producer_states().producer(producer_id).is_some() {
             return Ok(());
         }
         if cx.now.wall >= self.producer_count.look_again_at {

@@ -4,7 +4,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use axum::Router;
 use axum::extract::State;
@@ -36,14 +36,14 @@ pub(crate) struct Metrics {
 impl Metrics {
     /// Listens on `listen` (HOST:PORT; port 0 picks a free one) until `stop` changes.
     pub(crate) async fn serve(
-        broker: Arc<Broker>,
+        broker: &Arc<Broker>,
         listen: &str,
         mut stop: watch::Receiver<bool>,
     ) -> std::io::Result<Self> {
         let socket = TcpListener::bind(listen).await?;
         let address = socket.local_addr()?;
         let mut registry = Registry::default();
-        registry.register_collector(Box::new(Readings(broker)));
+        registry.register_collector(Box::new(Readings(Arc::downgrade(broker))));
         let router = Router::new().route("/metrics", get(page)).with_state(Arc::new(registry));
         let serving = tokio::spawn(async move {
             tokio::select! {
@@ -73,8 +73,8 @@ async fn page(State(registry): State<Arc<Registry>>) -> Response {
     }
 }
 
-/// What is read off the broker.
-struct Readings(Arc<Broker>);
+/// What is read off the broker. A scraper's connection may outlive it, and must not hold its directory.
+struct Readings(Weak<Broker>);
 
 impl fmt::Debug for Readings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -102,7 +102,7 @@ const PARTITION_GAUGES: [PartitionGauge; 6] = [
 
 impl Collector for Readings {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Self(broker) = self;
+        let Some(broker) = self.0.upgrade() else { return Ok(()) };
         let standings = broker.standings();
         let producers = broker.producer_entries() as i64;
         let gauges = [

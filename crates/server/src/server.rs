@@ -118,7 +118,7 @@ impl Server {
         let metrics = match broker.metrics_listener() {
             None => None,
             Some(listen) => {
-                let serving = Metrics::serve(Arc::clone(&broker), &listen, stop.clone()).await;
+                let serving = Metrics::serve(&broker, &listen, stop.clone()).await;
                 Some(serving.map_err(|source| ServerError::Listen { address: listen, source })?)
             }
         };

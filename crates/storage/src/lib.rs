@@ -61,4 +61,5 @@ pub use log::{
 };
 pub use log_dir::{Checkpoint, LogDir, LogOffsets, PartitionDir};
 pub use memory_disk::MemoryDisk;
+pub use scan::batch_facts;
 pub use text_file::MetaProperties;

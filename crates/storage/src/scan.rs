@@ -111,16 +111,16 @@ impl<'a> Scan<'a> {
         let header = &batch.header;
         let is_marker = header.is_control() && header.has_producer_id();
         if !is_marker || header.record_count == 0 || header.total_bytes() > MARKER_BATCH_BYTES_MAX {
-            return Ok(facts(header, None));
+            return Ok(batch_facts(header, None));
         }
         let read = self.batch(batch)?;
         // What is no marker, by its type or by damage that the checksum hides, ends no transaction.
         let marker = read.and_then(|batch| EndTxnMarker::from_batch(&batch).ok().flatten());
         let EndTxnMarker { result, coordinator_epoch } = match marker {
             Some(marker) => marker,
-            None => return Ok(facts(header, None)),
+            None => return Ok(batch_facts(header, None)),
         };
-        Ok(facts(header, Some(Marker { result, coordinator_epoch })))
+        Ok(batch_facts(header, Some(Marker { result, coordinator_epoch })))
     }
 
     /// `count` (at most a buffer) bytes of the file; `None` if it ends before.
@@ -158,7 +158,7 @@ impl<'a> Scan<'a> {
 }
 
 /// The facts of a batch out of its header; `marker` is what its record says, if it ends a transaction.
-pub(crate) fn facts(header: &BatchHeader, marker: Option<Marker>) -> BatchFacts {
+pub fn batch_facts(header: &BatchHeader, marker: Option<Marker>) -> BatchFacts {
     let content = match marker {
         Some(marker) => BatchContent::Marker(marker),
         None if header.is_control() => BatchContent::OtherControl,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use common::crash_disk::{CrashDisk, Dice};
 use common::*;
-use fencepost_partition::{AbortedTxn, BatchContent, BatchFacts, DescribedProducer, Marker, ProducerStates};
+use fencepost_partition::{AbortedTxn, DescribedProducer, ProducerStates};
 use fencepost_records::{AppendOrigin, AppendRules, Batch, BatchBuilder, EndTxnMarker, validate};
 use fencepost_storage::{
     AppendError, AppendOutcome, Disk, DiskErrorKind, FlushScope, FlushTicket, Log, LogConfig, MarkerAppend,
@@ -468,34 +468,6 @@ impl Life {
 fn open(disk: &CrashDisk, recovery: Recovery) -> Log {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     Log::open(shared, partition(DIRECTORY), Uuid::from_u128(77), config(), recovery, at(T)).unwrap()
-}
-
-/// Producer state and aborted transactions of a history.
-fn fold(batches: &[Batch]) -> (ProducerStates, Vec<AbortedTxn>) {
-    let (mut states, mut aborted) = (ProducerStates::new(Offset(0)), Vec::new());
-    for batch in batches {
-        let header = batch.header();
-        let marker = EndTxnMarker::from_batch(batch).unwrap();
-        let content = marker.map_or(BatchContent::Data, |marker| {
-            BatchContent::Marker(Marker {
-                result: marker.result,
-                coordinator_epoch: marker.coordinator_epoch,
-            })
-        });
-        let facts = BatchFacts {
-            base_offset: header.base_offset,
-            last_offset_delta: header.last_offset_delta,
-            producer_id: header.producer_id,
-            producer_epoch: header.producer_epoch,
-            base_sequence: header.base_sequence,
-            max_timestamp: header.max_timestamp,
-            is_transactional: header.is_transactional(),
-            content,
-        };
-        let completed = states.replay(None, &facts);
-        aborted.extend(completed.and_then(|completed| states.aborted_txn(&completed)));
-    }
-    (states, aborted)
 }
 
 proptest! {

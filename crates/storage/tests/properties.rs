@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use common::*;
-use fencepost_partition::{AbortedTxn, BatchContent, BatchFacts, Marker, ProducerStates};
-use fencepost_records::{AppendOrigin, AppendRules, Batch, BatchBuilder, EndTxnMarker, validate};
+use fencepost_partition::AbortedTxn;
+use fencepost_records::{AppendOrigin, AppendRules, Batch, BatchBuilder, validate};
 use fencepost_storage::{AppendOutcome, Disk, Log, LogConfig, MarkerAppend, MemoryDisk, Recovery};
 use fencepost_types::{
     CoordinatorEpoch, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Sequence, TransactionResult,
@@ -142,7 +142,10 @@ impl Life {
         self.history.push(batch);
     }
 
+    /// Cuts where a batch ends, as followers do (they cut where a leader's epoch ends): a cut within one would leave a gap.
     fn truncate(&mut self, end: Offset) {
+        let cut = self.history.iter().find(|batch| batch.last_offset() >= end);
+        let end = cut.map_or(end, |batch| batch.base_offset());
         if end == self.log.log_end_offset() {
             return;
         }
@@ -255,33 +258,6 @@ impl Life {
         let files = names.map(|name| (name.clone(), read(&name)));
         files.filter(|(name, content)| !(name.ends_with(".txnindex") && content.is_empty())).collect()
     }
-}
-
-/// Producer state and aborted transactions of a history.
-fn fold(batches: &[Batch]) -> (ProducerStates, Vec<AbortedTxn>) {
-    let (mut states, mut aborted) = (ProducerStates::new(Offset(0)), Vec::new());
-    for batch in batches {
-        let header = batch.header();
-        let content = EndTxnMarker::from_batch(batch).unwrap().map_or(BatchContent::Data, |marker| {
-            BatchContent::Marker(Marker {
-                result: marker.result,
-                coordinator_epoch: marker.coordinator_epoch,
-            })
-        });
-        let facts = BatchFacts {
-            base_offset: header.base_offset,
-            last_offset_delta: header.last_offset_delta,
-            producer_id: header.producer_id,
-            producer_epoch: header.producer_epoch,
-            base_sequence: header.base_sequence,
-            max_timestamp: header.max_timestamp,
-            is_transactional: header.is_transactional(),
-            content,
-        };
-        let completed = states.replay(None, &facts);
-        aborted.extend(completed.and_then(|completed| states.aborted_txn(&completed)));
-    }
-    (states, aborted)
 }
 
 proptest! {

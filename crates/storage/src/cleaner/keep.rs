@@ -8,7 +8,7 @@ use fencepost_types::{Millis, Offset, ProducerId};
 
 use super::key_offsets::KeyOffsets;
 use super::transactions::ControlUse;
-use crate::scan::facts;
+use crate::scan::batch_facts;
 
 /// What is written of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +103,7 @@ impl Keeper<'_> {
     /// Whether its producer's state hangs on this batch (C3).
     fn is_last_of_producer(&self, header: &BatchHeader) -> bool {
         let last = self.last_records.get(&header.producer_id);
-        header.has_producer_id() && last.is_some_and(|last| last.is_in(&facts(header, None)))
+        header.has_producer_id() && last.is_some_and(|last| last.is_in(&batch_facts(header, None)))
     }
 
     /// Until when what could go now must stay.

@@ -11,7 +11,7 @@ use super::{Log, segment_files};
 use crate::disk::{DiskResult, remove_if_there};
 use crate::error::{AppendError, StorageError};
 use crate::file_name::{FileKind, OFFSET_MAX, offset_file};
-use crate::scan::{PlacedBatch, facts};
+use crate::scan::{PlacedBatch, batch_facts};
 use crate::segment::Segment;
 
 /// A batch that is in the log now.
@@ -71,7 +71,7 @@ impl Log {
     ) -> Result<AppendOutcome, AppendError> {
         self.check_online()?;
         let header = self.place(batch.header(), leader_epoch);
-        let facts = facts(&header, None);
+        let facts = batch_facts(&header, None);
         match self.producers.stage(AppendOrigin::Client, &facts, guard, verification_enabled)? {
             Staged::Append => self.append(now, header, batch.payload(), &facts).map(AppendOutcome::Appended),
             Staged::Duplicate { base_offset, last_offset, timestamp } => {
@@ -93,7 +93,7 @@ impl Log {
     ) -> Result<Appended, AppendError> {
         self.check_online()?;
         let header = self.place(batch.header(), leader_epoch);
-        let facts = facts(&header, None);
+        let facts = batch_facts(&header, None);
         self.producers.stage(AppendOrigin::Coordinator, &facts, guard, verification_enabled)?;
         self.append(now, header, &batch.payload(), &facts)
     }
@@ -127,7 +127,7 @@ impl Log {
             header.attributes = header.attributes.with_timestamp_type(TimestampType::LogAppendTime);
             header.crc = header.compute_crc(&batch.payload());
         }
-        let facts = facts(&header, Some(Marker { result, coordinator_epoch }));
+        let facts = batch_facts(&header, Some(Marker { result, coordinator_epoch }));
         self.append(now, header, &batch.payload(), &facts)
     }
 
