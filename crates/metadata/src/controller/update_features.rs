@@ -23,7 +23,7 @@ pub struct FeatureUpdate {
     pub feature: String,
     /// The level.
     pub level: i16,
-    /// 1 only up, 2 also down where nothing is lost, 3 also down where something is.
+    /// 1 up, 2 down where nothing is lost, 3 down also where something is.
     pub upgrade_type: i8,
 }
 
@@ -51,6 +51,15 @@ pub enum UpdateFeaturesRefusal {
     },
     /// The level goes down, and the kind of update says up.
     Downgrade {
+        /// The feature.
+        feature: String,
+        /// The level in force.
+        from: i16,
+        /// The level asked for.
+        to: i16,
+    },
+    /// The level goes up, and the kind of update says down.
+    Upgrade {
         /// The feature.
         feature: String,
         /// The level in force.
@@ -95,6 +104,12 @@ impl core::fmt::Display for UpdateFeaturesRefusal {
                 write!(
                     f,
                     "{feature} would go from {from} down to {to}, which has to be asked for as a downgrade."
+                )
+            }
+            Self::Upgrade { feature, from, to } => {
+                write!(
+                    f,
+                    "{feature} would go from {from} up to {to}, which is not the downgrade that was asked for."
                 )
             }
             Self::LossyDowngrade { from, to } => {
@@ -151,6 +166,9 @@ impl Controller {
         }
         if level < current && update.upgrade_type < SAFE_DOWNGRADE {
             return Err(UpdateFeaturesRefusal::Downgrade { feature, from: current, to: level });
+        }
+        if level > current && update.upgrade_type != UPGRADE {
+            return Err(UpdateFeaturesRefusal::Upgrade { feature, from: current, to: level });
         }
         let is_metadata = feature == METADATA_VERSION;
         if is_metadata && level < current && !MetadataVersion(current).can_lower_to(MetadataVersion(level)) {

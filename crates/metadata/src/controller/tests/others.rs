@@ -22,7 +22,7 @@ fn feature(node: &mut Node, updates: &[(&str, i16, i8)], validate_only: bool) ->
     }
 }
 
-/// Kind 1 only goes up, 2 and 3 also down; every fault is INVALID_UPDATE_VERSION for the whole request.
+/// Kind 1 only goes up, 2 and 3 only down; every fault is INVALID_UPDATE_VERSION for the whole request.
 #[test]
 fn features() {
     let mut node = Node::running();
@@ -50,6 +50,14 @@ fn features() {
     assert_eq!(node.controller.image().feature_level(name), 2);
     assert_eq!(feature(&mut node, &[(name, 1, 2)], false), ErrorCode::None);
     assert_eq!(node.controller.image().feature_level(name), 1);
+    for (kind, code) in [(1, ErrorCode::None), (2, wrong), (3, wrong)] {
+        assert_eq!(feature(&mut node, &[(name, 2, kind)], true), code, "up to 2 by kind {kind}");
+        assert_eq!(
+            feature(&mut node, &[(name, 1, kind)], true),
+            ErrorCode::None,
+            "to where it is, kind {kind}"
+        );
+    }
 }
 
 /// metadata.version goes up to what we read, and down only as far as no record loses a field (cluster §2.1).
