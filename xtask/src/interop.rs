@@ -4,6 +4,7 @@ mod connections;
 mod crash;
 mod dump;
 mod java;
+mod streams;
 mod swap;
 
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ const FILES: [&str; 2] = ["swap", "dump"];
 #[derive(Args, Debug, Default)]
 pub struct Interop {
     /// python, java, tools, connections, swap, dump (all of them where none is named), late-commit,
-    /// transactions-tool, full-disk, which mounts one, or crash and restarts, the long ones.
+    /// transactions-tool, full-disk, which mounts one, or streams, crash and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -42,12 +43,15 @@ pub struct Interop {
     /// Use this executable, which knows `serve`, instead of building one.
     #[arg(long)]
     executable: Option<PathBuf>,
-    /// Rounds of crash, for each client, and of restarts.
+    /// Rounds of crash, for each client, of restarts, and of kills in each scenario of streams.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Clients of the crash runner; all where none is named.
     #[arg(long = "client")]
     clients: Vec<String>,
+    /// The one scenario of streams to run.
+    #[arg(long)]
+    scenario: Option<String>,
     /// How often Fencepost and Apache Kafka change places: 20 where swap is named, 4 where all parts run.
     #[arg(long)]
     swaps: Option<u32>,
@@ -147,9 +151,10 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             command.args(["--seed", &options.seed.to_string()]);
             Ok(vec![check_within("restarts", &mut command, RESTART_MAX * options.rounds)])
         }
+        "streams" => streams::run(&setup, options),
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, transactions-tool, full-disk, crash, restarts",
+            "no part named {other}; there are {}, late-commit, transactions-tool, full-disk, streams, crash, restarts",
             QUICK.join(", ")
         ),
     }

@@ -41,7 +41,7 @@ pub fn run(setup: Setup, rounds: u32, seed: u64, clients: &[String]) -> Result<C
 
 fn one_client(setup: Setup, client: &str, rounds: u32, seed: u64) -> Result<()> {
     let mut crash =
-        Crash { broker: Broker::start(setup)?, client, random: Random(seed), kills: Kills::default() };
+        Crash { broker: Broker::start(setup)?, client, random: Random::new(seed), kills: Kills::default() };
     let began = Instant::now();
     let mut said = String::new();
     for round in 0..rounds {
@@ -206,10 +206,16 @@ impl Worker {
 }
 
 /// A small generator of repeatable choices (splitmix64).
-struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    fn below(&mut self, end: u64) -> u64 {
+    /// Starts from a seed.
+    pub fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
+    /// A number from 0 to below the end.
+    pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,4 +1,4 @@
-//! The Java programs of `testing/interop/java`, built with Maven when their source has changed.
+//! The Java programs of `testing/interop/java` and `testing/interop/streams`, built with Maven when their source has changed.
 
 use std::fs;
 use std::process::Command;
@@ -7,13 +7,18 @@ use anyhow::{Context, Result, ensure};
 
 use crate::workspace;
 
-/// A command that runs one of the programs of `Main`.
+/// A command that runs one of the programs of `fencepost.interop.Main`.
 pub fn command(program: &str) -> Result<Command> {
-    let built = workspace::target_dir().join("xtask").join("java");
-    let project = workspace::root().join("testing/interop/java");
+    main("java", "fencepost.interop.Main", program)
+}
+
+/// A command that runs a main class of a project below `testing/interop`.
+pub fn main(project: &str, class: &str, program: &str) -> Result<Command> {
+    let built = workspace::target_dir().join("xtask").join(project);
+    let below = format!("testing/interop/{project}/");
     let source: String = workspace::files()?
         .into_iter()
-        .filter(|file| file.path.starts_with("testing/interop/java/"))
+        .filter(|file| file.path.starts_with(&below))
         .map(|file| file.path + "\n" + &file.text.unwrap_or_default())
         .collect();
     let mark = built.join("source.txt");
@@ -28,16 +33,21 @@ pub fn command(program: &str) -> Result<Command> {
                 "-DincludeScope=runtime",
                 "-f",
             ])
-            .arg(project.join("pom.xml"))
+            .arg(workspace::root().join(below).join("pom.xml"))
             .arg(format!("-Doutput.directory={}", built.display()))
             .arg(format!("-DoutputDirectory={}", built.join("jars").display()))
             .status()
             .context("mvn")?;
-        ensure!(status.success(), "building the Java programs failed");
+        ensure!(status.success(), "building the Java programs of {project} failed");
         fs::write(&mark, source)?;
     }
     let mut command = Command::new("java");
     let classpath = format!("{}:{}", built.join("classes").display(), built.join("jars/*").display());
-    command.args(["-cp", &classpath, "fencepost.interop.Main", program]);
+    command.args(["-cp", &classpath]);
+    if project == "streams" {
+        // Several of them share the machine with the broker, none lives long.
+        command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]);
+    }
+    command.args([class, program]);
     Ok(command)
 }
