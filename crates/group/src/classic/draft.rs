@@ -76,13 +76,18 @@ impl<'a> Draft<'a> {
 
     /// Answers a member's JoinGroup, if it waits in one.
     pub fn answer_join(&mut self, member_id: &MemberId, reply: JoinReply) {
-        let token = self.group.members.get_mut(member_id).and_then(|member| member.joining.take());
+        let is_waiting = self.group.members.get(member_id).is_some_and(|member| member.joining.is_some());
+        if !is_waiting {
+            return;
+        }
+        let token = self.group.member_mut(member_id).and_then(|member| member.joining.take());
         self.replies.extend(token.map(|token| (token, Reply::Join(reply))));
     }
 
     /// Answers a member's SyncGroup, if it waits in one; tells whether it did.
     pub fn answer_sync(&mut self, member_id: &MemberId, error: ErrorCode) -> bool {
-        let Some(member) = self.group.members.get_mut(member_id) else { return false };
+        let is_waiting = self.group.members.get(member_id).is_some_and(|member| member.syncing.is_some());
+        let Some(member) = self.group.member_mut(member_id).filter(|_| is_waiting) else { return false };
         let Some(token) = member.syncing.take() else { return false };
         let assignment = member.assignment.clone();
         let reply = if error.is_none() { self.group.sync_reply(assignment) } else { SyncReply::error(error) };

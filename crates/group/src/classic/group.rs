@@ -57,8 +57,8 @@ pub struct ClassicGroup {
     pub protocol_name: Option<Arc<str>>,
     /// The member that assigns.
     pub leader: Option<MemberId>,
-    /// Its members.
-    pub members: BTreeMap<MemberId, ClassicMember>,
+    /// Its members. Shared, as a decision starts from a copy of the group and changes few of them.
+    pub members: BTreeMap<MemberId, Arc<ClassicMember>>,
     /// Who holds which static name.
     pub static_members: BTreeMap<InstanceId, MemberId>,
     /// Ids that were handed out and have not joined yet.
@@ -148,12 +148,12 @@ impl ClassicGroup {
         }
         self.leader.get_or_insert_with(|| member_id.clone());
         self.pending_members.remove(&member_id);
-        let other = self.members.insert(member_id, member);
+        let other = self.members.insert(member_id, Arc::new(member));
         assert!(other.is_none(), "a member of group {} was there already", self.id);
     }
 
     /// Lets a member go; another one becomes leader if it was the leader. Also forgets a handed out id.
-    pub fn remove(&mut self, member_id: &MemberId) -> Option<ClassicMember> {
+    pub fn remove(&mut self, member_id: &MemberId) -> Option<Arc<ClassicMember>> {
         self.pending_members.remove(member_id);
         self.pending_sync.remove(member_id);
         let removed = self.members.remove(member_id);
@@ -169,6 +169,11 @@ impl ClassicGroup {
     /// Whether nothing would be lost by forgetting this and reading the log's metadata again.
     pub fn is_idle(&self) -> bool {
         self.state == ClassicState::Empty && self.pending_members.is_empty()
+    }
+
+    /// A member, to be changed.
+    pub fn member_mut(&mut self, member_id: &MemberId) -> Option<&mut ClassicMember> {
+        self.members.get_mut(member_id).map(Arc::make_mut)
     }
 
     /// Whether `member_id` leads.
@@ -220,11 +225,14 @@ impl ClassicGroup {
     ///
     /// Source: Kafka ClassicGroup.selectProtocol.
     pub fn select_protocol(&self) -> Arc<str> {
+        let known_to_one = self.members.values().next().into_iter().flat_map(|member| &member.protocols);
+        let candidates: BTreeSet<&Arc<str>> =
+            known_to_one.map(|(name, _)| name).filter(|name| self.is_candidate(name)).collect();
         let mut votes: BTreeMap<(u32, &Arc<str>), usize> = BTreeMap::new();
         for member in self.members.values() {
             let mut names = member.protocols.iter().map(|(name, _)| name);
             let first = names.clone().next();
-            if let Some(vote) = names.find(|name| self.is_candidate(name)).or(first) {
+            if let Some(vote) = names.find(|name| candidates.contains(*name)).or(first) {
                 *votes.entry((java_map_bucket(vote), vote)).or_default() += 1;
             }
         }

@@ -137,7 +137,7 @@ impl Draft<'_> {
     /// Notes what a member brings and that it waits. An earlier JoinGroup of the same member waits in vain.
     pub fn wait_for_join(&mut self, token: Token, request: &JoinGroup, member_id: &MemberId) {
         self.answer_join(member_id, JoinReply::error(ErrorCode::RebalanceInProgress, member_id.clone()));
-        let member = self.group.members.get_mut(member_id).expect("the caller has found the member");
+        let member = self.group.member_mut(member_id).expect("the caller has found the member");
         member.protocols = request.protocols.clone();
         member.rebalance_timeout_ms = rebalance_timeout_ms(request);
         member.session_timeout_ms = request.session_timeout_ms;

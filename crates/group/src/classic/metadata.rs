@@ -114,7 +114,7 @@ impl ClassicGroup {
                 syncing: None,
                 is_new: false,
             };
-            members.insert(member.member_id.clone(), restored);
+            members.insert(member.member_id.clone(), Arc::new(restored));
         }
         let leader = metadata.leader.clone().filter(|leader| members.contains_key(leader));
         Self {

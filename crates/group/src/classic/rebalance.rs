@@ -10,6 +10,7 @@
 //! Source: Kafka GroupMetadataManager (classic part): prepareRebalance, completeClassicGroupJoin,
 //! tryCompleteInitialRebalanceElseSchedule, expirePendingSync.
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fencepost_types::ErrorCode;
@@ -123,7 +124,7 @@ impl Draft<'_> {
             let reply = self.group.join_reply(member_id);
             self.answer_join(member_id, reply);
             self.renew_session(member_id);
-            if let Some(member) = self.group.members.get_mut(member_id) {
+            if let Some(member) = self.group.member_mut(member_id) {
                 member.is_new = false;
             }
         }
@@ -164,7 +165,8 @@ impl Draft<'_> {
             self.renew_session(member_id);
         }
         if self.group.state == ClassicState::CompletingRebalance {
-            self.group.members.values_mut().for_each(|member| member.assignment = Default::default());
+            let assigned = self.group.members.values_mut().filter(|member| !member.assignment.is_empty());
+            assigned.for_each(|member| Arc::make_mut(member).assignment = Default::default());
         }
     }
 }

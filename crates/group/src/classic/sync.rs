@@ -53,7 +53,7 @@ impl Draft<'_> {
 
     /// Notes that a member waits. An earlier SyncGroup of the same member waits in vain.
     fn wait_for_sync(&mut self, token: Token, member_id: &MemberId) {
-        let member = self.group.members.get_mut(member_id).expect("the request has been validated");
+        let member = self.group.member_mut(member_id).expect("the request has been validated");
         let earlier = member.syncing.replace(token);
         let reply = Reply::Sync(SyncReply::error(ErrorCode::RebalanceInProgress));
         self.replies.extend(earlier.map(|earlier| (earlier, reply)));
@@ -63,6 +63,7 @@ impl Draft<'_> {
     /// leader left out.
     fn assign(&mut self, request: &SyncGroup) {
         for (member_id, member) in &mut self.group.members {
+            let member = Arc::make_mut(member);
             member.assignment = request.assignments.get(member_id).cloned().unwrap_or_default();
         }
         self.log_group();

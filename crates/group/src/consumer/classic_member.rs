@@ -4,6 +4,7 @@
 //! Source: KIP-848 (online migration), Kafka GroupMetadataManager.classicGroupJoinToConsumerGroup, -Sync-, -Heartbeat-,
 //! -Leave-.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -43,7 +44,7 @@ impl GroupShard {
             true => MemberId::from(request.fresh_member_suffix.to_text()),
             false => request.member_id.clone(),
         };
-        let mut draft = ConsumerDraft::new(now, &self.config, request.group.clone(), group.clone());
+        let mut draft = ConsumerDraft::new(now, &self.config, request.group.clone(), Cow::Borrowed(group));
         draft.make_room(&member_id, request.instance_id.as_ref())?;
         if !group.supports_classic(request) {
             return Err(GroupRefusal::InconsistentGroupProtocol);
@@ -59,21 +60,20 @@ impl GroupShard {
         let known = draft.group.members.get(&member_id).map(|member| &member.metadata);
         let metadata = described(known, request, subscription);
         let has_changed = draft.describe_member(&member_id, metadata, &request.topics)?;
-        if draft.group.members.values().all(ConsumerMember::is_classic)
+        if draft.group.members.values().all(|member| member.is_classic())
             && self.config.migration_policy.allows_downgrade()
         {
             return Ok(self.downgrade_for(now, token, group, &draft.group, &member_id, request));
         }
         let topics = self.newest(&request.topics);
-        draft.follow_topics(has_changed, topics);
-        draft.reconcile(&member_id, &owned, topics);
+        draft.follow_topics(has_changed, self.volatile.has_seen(&request.group, topics), topics);
+        let current = draft.reconcile(&member_id, &owned, topics);
         draft.disarm(TimerKind::MemberJoin(member_id.clone()));
         draft.arm(TimerKind::Session(member_id.clone()), request.session_timeout_ms);
         draft.arm(TimerKind::MemberSync(member_id.clone()), rebalance_timeout_ms(request));
-        let member = &draft.group.members[&member_id];
         let reply = JoinReply {
             error: ErrorCode::None,
-            generation: member.current.member_epoch,
+            generation: current.member_epoch,
             protocol_type: Some(Arc::from(CONSUMER_PROTOCOL_TYPE)),
             protocol_name: request.protocols.first().map(|(name, _)| name.clone()),
             leader: MemberId::from(""),
@@ -261,7 +261,7 @@ impl ConsumerGroup {
 
     /// Whether others still hold some of what a member shall own.
     fn waits_for_others(&self, member_id: &MemberId) -> bool {
-        let target = self.targets.get(member_id).into_iter().flatten();
+        let target = self.targets.get(member_id).into_iter().flat_map(|target| target.iter());
         let mut partitions = target.flat_map(|(topic, all)| all.iter().map(|one| (*topic, *one)));
         partitions.any(|partition| self.owners.get(&partition).is_some_and(|owner| owner != member_id))
     }
@@ -277,7 +277,9 @@ fn classic_member<'a>(
         validate_holder(group, instance_id, member_id)?;
     }
     let member = group.members.get(member_id).filter(|member| member.is_classic());
-    member.ok_or_else(|| GroupRefusal::UnknownMemberId { member_id: member_id.clone() })
+    member
+        .map(|member| &**member)
+        .ok_or_else(|| GroupRefusal::UnknownMemberId { member_id: member_id.clone() })
 }
 
 fn validate_generation(member: &ConsumerMember, found: i32) -> Result<(), GroupRefusal> {

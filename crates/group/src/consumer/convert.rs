@@ -44,7 +44,7 @@ impl GroupShard {
         topics: &Topics,
     ) -> Result<ConsumerDraft<'_>, GroupRefusal> {
         let id = classic.id.clone();
-        let mut draft = ConsumerDraft::new(now, &self.config, id.clone(), ConsumerGroup::default());
+        let mut draft = ConsumerDraft::new(now, &self.config, id.clone(), Cow::default());
         draft.soft.push(Soft::Forget(id.clone()));
         draft.push(GroupRecord::GroupMetadata { group: id.clone(), value: None });
         if classic.state == ClassicState::Empty {
@@ -101,7 +101,7 @@ impl GroupShard {
         classic.generation = group.epoch;
         let protocol_type = Arc::from(CONSUMER_PROTOCOL_TYPE);
         for (member_id, member) in &group.members {
-            let target = group.targets.get(member_id);
+            let target = group.targets.get(member_id).map(|target| &**target);
             let mut member = classic_member(member, target, topics);
             // A name that somebody else holds by now is not its own any more.
             member.instance_id =

@@ -52,7 +52,7 @@ fn described_member(
 ) -> DescribedConsumerMember {
     let metadata = &member.metadata;
     let assigned = member.current.assigned.iter();
-    let target = group.targets.get(member_id).into_iter().flatten();
+    let target = group.targets.get(member_id).into_iter().flat_map(|target| target.iter());
     DescribedConsumerMember {
         member_id: member_id.clone(),
         instance_id: metadata.instance_id.clone(),

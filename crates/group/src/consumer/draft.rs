@@ -1,6 +1,7 @@
 //! One decision about one consumer group, while it is being made: a copy of the group to which every record is
 //! applied as it is written, and everything that follows.
 
+use alloc::borrow::Cow;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -25,8 +26,8 @@ pub struct ConsumerDraft<'a> {
     pub config: &'a GroupConfig,
     /// The group's name.
     pub id: GroupId,
-    /// The copy.
-    pub group: ConsumerGroup,
+    /// The copy, made with the first record.
+    pub group: Cow<'a, ConsumerGroup>,
     /// What is to be logged.
     pub records: Vec<GroupRecord>,
     /// Volatile changes.
@@ -37,13 +38,13 @@ pub struct ConsumerDraft<'a> {
 
 impl<'a> ConsumerDraft<'a> {
     /// Starts from a copy of the group as it is.
-    pub fn new(now: Now, config: &'a GroupConfig, id: GroupId, group: ConsumerGroup) -> Self {
+    pub fn new(now: Now, config: &'a GroupConfig, id: GroupId, group: Cow<'a, ConsumerGroup>) -> Self {
         Self { now, config, id, group, records: Vec::new(), soft: Vec::new(), replies: Vec::new() }
     }
 
     /// Logs a record, and applies it to the copy.
     pub fn push(&mut self, record: GroupRecord) {
-        self.group.apply(&record);
+        self.group.to_mut().apply(&record);
         self.records.push(record);
     }
 
@@ -147,7 +148,7 @@ impl<'a> ConsumerDraft<'a> {
             return;
         }
         for (member, target) in self.group.new_target(self.config, topics) {
-            if self.group.targets.get(&member) != Some(&target) {
+            if self.group.targets.get(&member).is_none_or(|known| **known != target) {
                 let (group, value) = (self.id.clone(), Some(target));
                 self.push(GroupRecord::TargetAssignmentMember { group, member, value });
             }
@@ -162,11 +163,12 @@ impl<'a> ConsumerDraft<'a> {
     }
 
     /// Takes a member one step further towards its target. One that must give up partitions has its rebalance timeout
-    /// to do so, if it uses the consumer protocol.
-    pub fn reconcile(&mut self, member_id: &MemberId, owned: &Owned, topics: &Topics) {
+    /// to do so, if it uses the consumer protocol. The last step of a decision, which answers what the member has then: the
+    /// copy of the group, if there is one, does not take it in.
+    pub fn reconcile(&mut self, member_id: &MemberId, owned: &Owned, topics: &Topics) -> CurrentAssignment {
         let member = &self.group.members[member_id];
         let read = self.group.topic_ids_of(&member.metadata, topics);
-        let target = self.group.targets.get(member_id).into_iter().flatten();
+        let target = self.group.targets.get(member_id).into_iter().flat_map(|target| target.iter());
         let target: Assignment =
             target.filter(|(topic, _)| read.contains(topic)).map(|(id, all)| (*id, all.clone())).collect();
         let target = Target {
@@ -178,11 +180,12 @@ impl<'a> ConsumerDraft<'a> {
         };
         let after = target.reconcile(&member.current);
         if after == member.current {
-            return;
+            return after;
         }
         let (state, is_classic) = (after.state, member.is_classic());
         let rebalance_timeout_ms = member.metadata.rebalance_timeout_ms;
-        self.log_current(member_id, after);
+        let (group, member) = (self.id.clone(), member_id.clone());
+        self.records.push(GroupRecord::CurrentAssignment { group, member, value: Some(after.clone()) });
         match state {
             MemberState::UnrevokedPartitions if !is_classic => {
                 self.arm(TimerKind::Revocation(member_id.clone()), rebalance_timeout_ms);
@@ -191,6 +194,7 @@ impl<'a> ConsumerDraft<'a> {
                 self.disarm(TimerKind::Revocation(member_id.clone()));
             }
         }
+        after
     }
 
     /// Logs what a member owns.

@@ -24,10 +24,10 @@ pub struct ConsumerGroup {
     pub target_epoch: i32,
     /// When the target assignment was made; 0 if that does not hold the next one back.
     pub target_timestamp: Millis,
-    /// The members.
-    pub members: BTreeMap<MemberId, ConsumerMember>,
+    /// The members. Shared, like their targets: a decision starts from a copy of the group and changes few of them.
+    pub members: BTreeMap<MemberId, Arc<ConsumerMember>>,
     /// What each member shall own.
-    pub targets: BTreeMap<MemberId, Assignment>,
+    pub targets: BTreeMap<MemberId, Arc<Assignment>>,
     /// What the members' regular expressions stand for.
     pub regexes: BTreeMap<Arc<str>, ResolvedRegex>,
     /// Who holds which static name.
@@ -135,7 +135,7 @@ impl ConsumerGroup {
 
     /// A record of type 5.
     pub fn replay_member(&mut self, member_id: &MemberId, value: &ConsumerMemberMetadata) {
-        let member = self.members.entry(member_id.clone()).or_default();
+        let member = Arc::make_mut(self.members.entry(member_id.clone()).or_default());
         let earlier = member.metadata.instance_id.take();
         member.metadata = value.clone();
         self.forget_instance(earlier.as_ref(), member_id);
@@ -166,7 +166,7 @@ impl ConsumerGroup {
 
     /// A record of type 7.
     pub fn replay_target(&mut self, member_id: &MemberId, value: &Assignment) {
-        self.targets.insert(member_id.clone(), value.clone());
+        self.targets.insert(member_id.clone(), Arc::new(value.clone()));
     }
 
     /// A tombstone of type 7.
@@ -176,7 +176,7 @@ impl ConsumerGroup {
 
     /// A record of type 8.
     pub fn replay_current(&mut self, member_id: &MemberId, value: &CurrentAssignment) {
-        let member = self.members.entry(member_id.clone()).or_default();
+        let member = Arc::make_mut(self.members.entry(member_id.clone()).or_default());
         let earlier = core::mem::replace(&mut member.current, value.clone());
         self.disown(&earlier, member_id);
         for partition in partitions(&value.assigned).chain(partitions(&value.pending_revocation)) {
@@ -187,7 +187,7 @@ impl ConsumerGroup {
     /// A tombstone of type 8.
     pub fn forget_current(&mut self, member_id: &MemberId) {
         if let Some(member) = self.members.get_mut(member_id) {
-            let earlier = core::mem::take(&mut member.current);
+            let earlier = core::mem::take(&mut Arc::make_mut(member).current);
             self.disown(&earlier, member_id);
         }
     }

@@ -58,19 +58,18 @@ impl GroupShard {
         let metadata = described(known, request);
         let has_changed = draft.describe_member(&member_id, metadata, &request.topics)?;
         let topics = self.newest(&request.topics);
-        draft.follow_topics(has_changed, topics);
-        draft.reconcile(&member_id, &request.owned_partitions, topics);
+        draft.follow_topics(has_changed, self.volatile.has_seen(&request.group, topics), topics);
+        let current = draft.reconcile(&member_id, &request.owned_partitions, topics);
         let config = self.config.consumer_group(&request.group);
         draft.arm(TimerKind::Session(member_id.clone()), config.session_timeout_ms);
-        let member = &draft.group.members[&member_id];
         let is_told = request.member_epoch == JOIN_EPOCH
             || is_full(request)
-            || before.is_none_or(|before| !has_same_partitions(&before, &member.current.assigned));
+            || before.is_none_or(|before| !has_same_partitions(&before, &current.assigned));
         let reply = ConsumerHeartbeatReply {
             member_id,
-            member_epoch: member.current.member_epoch,
+            member_epoch: current.member_epoch,
             heartbeat_interval_ms: config.heartbeat_interval_ms,
-            assignment: is_told.then(|| partition_lists(&member.current.assigned)),
+            assignment: is_told.then(|| partition_lists(&current.assigned)),
         };
         Ok(draft.answer(token, Reply::ConsumerHeartbeat(reply)))
     }
@@ -167,10 +166,8 @@ impl GroupShard {
         let is_joining = request.member_epoch == JOIN_EPOCH;
         let id = request.group.clone();
         match self.find(&id) {
-            Found::Consumer(group) => Ok(ConsumerDraft::new(now, &self.config, id, group.clone())),
-            Found::Nothing if is_joining => {
-                Ok(ConsumerDraft::new(now, &self.config, id, ConsumerGroup::default()))
-            }
+            Found::Consumer(group) => Ok(ConsumerDraft::new(now, &self.config, id, Cow::Borrowed(group))),
+            Found::Nothing if is_joining => Ok(ConsumerDraft::new(now, &self.config, id, Cow::default())),
             Found::Classic(group) if is_joining => self.upgrade(now, group, &request.topics),
             Found::Nothing | Found::Classic(_) => Err(GroupRefusal::GroupIdNotFound { group: id }),
         }
@@ -195,10 +192,14 @@ impl ConsumerDraft<'_> {
         Err(GroupRefusal::GroupMaxSizeReached)
     }
 
-    /// The group's epoch and target assignment, after a member or the topics have changed.
-    pub fn follow_topics(&mut self, has_changed: bool, topics: &Arc<Topics>) {
-        self.refresh_regexes(topics);
-        self.bump_epoch_if_changed(has_changed, topics);
+    /// The group's epoch and target assignment, if a member has changed or these topics have not been seen yet.
+    pub fn follow_topics(&mut self, has_changed: bool, has_seen: bool, topics: &Arc<Topics>) {
+        if !has_seen {
+            self.refresh_regexes(topics);
+        }
+        if has_changed || !has_seen {
+            self.bump_epoch_if_changed(has_changed, topics);
+        }
         self.assign_if_due(topics);
         self.note_topics(topics);
     }

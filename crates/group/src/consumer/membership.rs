@@ -3,6 +3,7 @@
 //! Source: KIP-848, Kafka GroupMetadataManager.getOrMaybeSubscribeDynamicConsumerMember,
 //! getOrMaybeSubscribeStaticConsumerMember, consumerGroupLeave, consumerGroupFenceMembers.
 
+use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 
@@ -11,14 +12,14 @@ use fencepost_types::{Millis, Now};
 
 use crate::classic::draft::{Decided, GroupDecision};
 use crate::consumer::draft::ConsumerDraft;
-use crate::consumer::group::ConsumerGroup;
+use crate::consumer::group::{ConsumerGroup, ConsumerMember};
 use crate::consumer::heartbeat::{JOIN_EPOCH, LEAVE_STATIC_EPOCH, validate_epoch};
 use crate::consumer::tombstones::member_tombstones;
 use crate::shard::Found;
 use crate::timers::TimerKind;
 use crate::{
-    ConsumerGroupHeartbeat, ConsumerHeartbeatReply, CurrentAssignment, EpochAssignment, GroupId, GroupRecord,
-    GroupRefusal, GroupShard, InstanceId, MemberId, MemberState, Reply, Topics,
+    Assignment, ConsumerGroupHeartbeat, ConsumerHeartbeatReply, CurrentAssignment, EpochAssignment, GroupId,
+    GroupRecord, GroupRefusal, GroupShard, InstanceId, MemberId, MemberState, Reply, Topics,
 };
 
 impl ConsumerDraft<'_> {
@@ -54,7 +55,7 @@ impl ConsumerDraft<'_> {
 
     /// A static member is back under another id: it takes over everything, and starts from the epoch of one that joins.
     pub fn replace_static(&mut self, old_id: &MemberId, new_id: &MemberId) {
-        let old = self.group.members[old_id].clone();
+        let old = ConsumerMember::clone(&self.group.members[old_id]);
         let target = self.group.targets.get(old_id).cloned();
         member_tombstones(&self.id, old_id).into_iter().for_each(|record| self.push(record));
         self.forget_timers(old_id);
@@ -62,7 +63,11 @@ impl ConsumerDraft<'_> {
         self.push(GroupRecord::ConsumerGroupMember { group, member, value: Some(old.metadata) });
         if let Some(target) = target {
             let (group, member) = (self.id.clone(), new_id.clone());
-            self.push(GroupRecord::TargetAssignmentMember { group, member, value: Some(target) });
+            self.push(GroupRecord::TargetAssignmentMember {
+                group,
+                member,
+                value: Some(Assignment::clone(&target)),
+            });
         }
         let joined = CurrentAssignment {
             member_epoch: JOIN_EPOCH,
@@ -123,7 +128,8 @@ impl GroupShard {
             assignment: None,
         });
         if request.member_epoch == LEAVE_STATIC_EPOCH {
-            let mut draft = ConsumerDraft::new(now, &self.config, request.group.clone(), group.clone());
+            let mut draft =
+                ConsumerDraft::new(now, &self.config, request.group.clone(), Cow::Borrowed(group));
             draft.leave_for_a_while(member_id);
             return Ok(draft.answer(token, reply));
         }
@@ -146,7 +152,7 @@ impl GroupShard {
         if self.is_downgraded_without(group, leaving) {
             return self.downgrade(now, id, group, leaving, topics.map(|topics| &**topics));
         }
-        let mut draft = ConsumerDraft::new(now, &self.config, id.clone(), group.clone());
+        let mut draft = ConsumerDraft::new(now, &self.config, id.clone(), Cow::Borrowed(group));
         draft.take_out(leaving, topics.map(|topics| &**topics));
         draft.decide()
     }

@@ -26,7 +26,7 @@ impl ConsumerGroup {
         MemberSpec {
             instance_id: member.metadata.instance_id.as_ref(),
             topics: self.topic_ids_of(&member.metadata, topics),
-            target: self.targets.get(member_id),
+            target: self.targets.get(member_id).map(|target| &**target),
         }
     }
 

@@ -57,13 +57,12 @@ fn quoting_takes_any_name() {
     for name in ["a.b", "a-b_c.9", "Orders"] {
         assert_eq!(matches(&format!(r"\Q{name}\E"), &[name, "axb"]).unwrap(), [name]);
     }
-    let pieces = ["(", ")", "[", "]", "{", "}", "\\", "^", "?", ":", "-", "*", "P<a>", "Q", "x", "0", ",", "p"];
+    let pieces =
+        ["(", ")", "[", "]", "{", "}", "\\", "^", "?", ":", "-", "*", "P<a>", "Q", "x", "0", ",", "p"];
     for a in pieces {
         for b in pieces {
             for c in pieces {
-                for d in pieces {
-                    let _ = matches(&[a, b, c, d].concat(), &["a"]);
-                }
+                let _ = matches(&[a, b, c].concat(), &["a"]);
             }
         }
     }
