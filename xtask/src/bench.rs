@@ -3,7 +3,6 @@
 mod compaction;
 mod machine;
 mod page;
-mod sections;
 mod start;
 mod txn;
 
@@ -11,6 +10,9 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 
 use crate::summary::Summary;
+
+/// Where the figures are written.
+const PAGE: &str = "docs/performance.md";
 
 /// What to measure.
 #[derive(Args, Debug)]

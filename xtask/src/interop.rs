@@ -4,6 +4,7 @@ mod connections;
 mod crash;
 mod dump;
 mod java;
+mod matrix;
 mod streams;
 mod swap;
 
@@ -27,15 +28,16 @@ const PART_MAX: Duration = Duration::from_secs(240);
 /// One round of restarts.
 const RESTART_MAX: Duration = Duration::from_secs(60);
 /// What runs where no part is named.
-const QUICK: [&str; 6] = ["python", "java", "tools", "connections", "swap", "dump"];
+const QUICK: [&str; 7] = ["python", "java", "tools", "connections", "swap", "dump", "matrix"];
 /// Parts that are about Fencepost's files.
 const FILES: [&str; 2] = ["swap", "dump"];
 
 /// What to run.
 #[derive(Args, Debug, Default)]
 pub struct Interop {
-    /// python, java, tools, connections, swap, dump (all of them where none is named), late-commit,
-    /// transactions-tool, full-disk, which mounts one, or streams, crash and restarts, the long ones.
+    /// python, java, tools, connections, swap, dump, matrix (all of them where none is named, and the matrix with four clients),
+    /// late-commit, transactions-tool, full-disk, which mounts one, or streams, crash and restarts, the long ones. Where
+    /// matrix is named it runs every client, and writes docs/clients.md.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -46,7 +48,7 @@ pub struct Interop {
     /// Rounds of crash, for each client, of restarts, and of kills in each scenario of streams.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// Clients of the crash runner; all where none is named.
+    /// Clients of the crash runner or of the matrix; all where none is named.
     #[arg(long = "client")]
     clients: Vec<String>,
     /// The one scenario of streams to run.
@@ -134,6 +136,7 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             swap::run(&setup, options.against, options.swaps.unwrap_or(default), options.seed)
         }
         "dump" => dump::run(setup, options.against),
+        "matrix" => matrix::run(&setup, options.against, &options.clients, options.names.is_empty()),
         "transactions-tool" => {
             Program::Kafka.prepare()?;
             let mut setup = setup;

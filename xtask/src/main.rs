@@ -15,6 +15,7 @@ mod conformance;
 mod interop;
 mod process;
 mod python;
+mod sections;
 mod sim;
 mod summary;
 mod test;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
+use super::PAGE;
 use super::machine;
-use super::sections::{self, PAGE};
 use crate::summary::Summary;
-use crate::{process, workspace};
+use crate::{process, sections, workspace};
 
 const RUN_MAX: Duration = Duration::from_secs(1_800);
 const TOPICS: [&str; 2] = ["__consumer_offsets", "__transaction_state"];
@@ -37,7 +37,7 @@ pub fn run(count: u32) -> Result<Summary> {
         }
     }
     let scratch = workspace::scratch("bench-compaction")?;
-    sections::write("compaction", &section(&rows, &machine::describe(&scratch)))?;
+    sections::write(PAGE, "compaction", &section(&rows, &machine::describe(&scratch)))?;
     let bounded = TOPICS.iter().enumerate().filter(|(at, _)| growth(&rows, *at) < GROWTH_MAX).count();
     let line = format!(
         "bench: {bounded} of {} logs bounded by their live keys, {PAGE} written; {} s",

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::sections::{self, PAGE};
+use super::PAGE;
 use super::{machine, median, page};
 use crate::broker::{Broker, Program, Setup};
 use crate::summary::Summary;
-use crate::{interop, process, workspace};
+use crate::{interop, process, sections, workspace};
 
 const STEP_MAX: Duration = Duration::from_secs(900);
 /// How long a broker is left alone before its idle memory is read.
@@ -71,7 +71,7 @@ pub fn run(runs: usize, transactions: u32) -> Result<Summary> {
         columns.push((contender.name, figures));
     }
     let text = page::page(&columns, &machine::describe(&scratch), runs, transactions);
-    sections::write("start", &text)?;
+    sections::write(PAGE, "start", &text)?;
     for entry in fs::read_dir(&scratch)?.flatten().filter(|entry| entry.path().is_dir()) {
         fs::remove_dir_all(entry.path())?;
     }

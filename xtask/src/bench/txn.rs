@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::sections::{self, PAGE};
+use super::PAGE;
 use super::{machine, median};
 use crate::broker::{Broker, End, Program, Setup};
 use crate::summary::Summary;
-use crate::{interop, process, workspace};
+use crate::{interop, process, sections, workspace};
 
 const STEP_MAX: Duration = Duration::from_secs(120);
 /// Length of one measurement.
@@ -87,7 +87,7 @@ pub fn run(runs: usize) -> Result<Summary> {
     }
     let table: Vec<Vec<Figures>> =
         all.into_iter().map(|row| row.into_iter().map(|runs| middle(&runs)).collect()).collect();
-    sections::write("txn", &section(&table, &machine::describe(&scratch), runs))?;
+    sections::write(PAGE, "txn", &section(&table, &machine::describe(&scratch), runs))?;
     let met = Client::ALL.iter().zip(&table).filter(|(client, row)| ratio(row) >= client.wanted()).count();
     let line = format!(
         "bench: {met} of {} targets met, {PAGE} written; {} s",

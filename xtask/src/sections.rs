@@ -1,4 +1,4 @@
-//! `docs/performance.md` in sections: each benchmark writes its own and leaves the others.
+//! Documents in sections: each task writes its own and leaves the others.
 
 use std::fs;
 
@@ -6,14 +6,12 @@ use anyhow::{Context, Result, ensure};
 
 use crate::workspace;
 
-/// The page.
-pub const PAGE: &str = "docs/performance.md";
-
-/// Puts `text` in the section `name` of the page.
-pub fn write(name: &str, text: &str) -> Result<()> {
-    let path = workspace::root().join(PAGE);
-    let page = fs::read_to_string(&path).context(PAGE)?;
-    fs::write(path, replaced(&page, name, text)?).context(PAGE)
+/// Puts `text` in the section `name` of the document.
+pub fn write(document: &str, name: &str, text: &str) -> Result<()> {
+    let path = workspace::root().join(document);
+    let page = fs::read_to_string(&path).with_context(|| document.to_string())?;
+    let page = replaced(&page, name, text).with_context(|| document.to_string())?;
+    fs::write(path, page).with_context(|| document.to_string())
 }
 
 fn replaced(page: &str, name: &str, text: &str) -> Result<String> {
@@ -22,7 +20,7 @@ fn replaced(page: &str, name: &str, text: &str) -> Result<String> {
         return Ok(format!("{}\n\n{begin}\n{}\n\n{end}", page.trim_end(), text.trim_end()));
     };
     let after = rest.split_once(&end).map(|(_, after)| after);
-    ensure!(after.is_some(), "{PAGE}: the section {name} has no end");
+    ensure!(after.is_some(), "the section {name} has no end");
     Ok(format!("{before}{begin}\n{}\n\n{end}{}", text.trim_end(), after.unwrap_or_default()))
 }
 
