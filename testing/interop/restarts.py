@@ -4,7 +4,8 @@
   restarts.py EXECUTABLE DIR [--rounds N] [--seed NUMBER]
 
 EXECUTABLE knows `serve` (Fencepost's, or kafka.sh for Apache Kafka). In each round some producers commit transactions over several
-partitions of a new topic, back to back; in the midst of it the broker is killed or stopped cleanly, in turns, and started again. Then
+partitions of a new topic, back to back; in the midst of it, as soon as one of them has had a commit confirmed and its markers are perhaps not written
+yet, the broker is killed or stopped cleanly, in turns, and started again. Then
 every transaction that was confirmed must be visible in all its partitions, each record once, and no transaction may be left open.
 Prints a line for each round in which that is not so, and the sums as JSON; the exit status is 1 when a round has failed.
 Source: coordinator trap 35.
@@ -24,8 +25,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'conformanc
 
 import kprobe as k  # noqa: E402
 
-PARTITIONS, WRITERS, PARTITIONS_OF_ONE = 8, 4, 3
-START_S, DECIDED_S = 60, 10
+PARTITIONS, WRITERS, PARTITIONS_OF_ONE = 8, 8, 3
+LOADING = 'NOT_COORDINATOR', 'COORDINATOR_LOAD_IN_PROGRESS', 'COORDINATOR_NOT_AVAILABLE', 'CONCURRENT_TRANSACTIONS'
+START_S, DECIDED_S, STOPPED_S = 60, 10, 20
 
 
 class Node:
@@ -49,17 +51,33 @@ class Node:
                     raise
                 time.sleep(0.02)
 
-    def end(self, how):
-        self.process.send_signal(how)
-        self.process.wait(START_S)
+
+
+class Stop:
+    """Ends the process once, by the first writer that has a commit confirmed after the given time."""
+
+    def __init__(self, process, how, after_s):
+        self.process, self.how, self.when = process, how, time.monotonic() + after_s
+        self.lock, self.done = threading.Lock(), threading.Event()
+
+    def on_commit(self):
+        if time.monotonic() >= self.when:
+            self.now()
+
+    def now(self):
+        with self.lock:
+            if not self.done.is_set():
+                self.done.set()
+                self.process.send_signal(self.how)
 
 
 class Writer(threading.Thread):
     """Commits one transaction after the other until the broker is gone."""
 
-    def __init__(self, port, number, topic, seed):
+    def __init__(self, port, number, topic, seed, on_commit):
         super().__init__(daemon=True)
         self.port, self.name_of_id, self.topic, self.random = port, f'restarts-{number}', topic, random.Random(seed)
+        self.on_commit = on_commit
         self.confirmed, self.trouble = {}, None
 
     def run(self):
@@ -85,6 +103,7 @@ class Writer(threading.Thread):
                     return
             error, pid, epoch = probe.end_txn(self.name_of_id, pid, epoch, True, version=5)
             if error == 'NONE':
+                self.on_commit()
                 self.confirmed[value] = set(partitions)
                 count += 1
         self.trouble = error
@@ -133,12 +152,15 @@ def main():
             topic = f'restarts-{number}'
             if probe.create_topic(topic, PARTITIONS) != 'NONE' or not probe.wait_topic(topic, PARTITIONS):
                 raise SystemExit(f'{topic} cannot be made')
-            writers = [Writer(node.port, writer, topic, numbers.random()) for writer in range(WRITERS)]
-            for writer in writers:
-                writer.start()
-            time.sleep(numbers.uniform(0.3, 1.5))
             how = signal.SIGKILL if number % 2 else signal.SIGTERM
-            node.end(how)
+            stop = Stop(node.process, how, numbers.uniform(0.3, 1.5))
+            writers = [Writer(node.port, writer, topic, numbers.random(), stop.on_commit) for writer in range(WRITERS)]
+            for writer in writers:
+                probe.find_coordinator(writer.name_of_id)
+                writer.start()
+            stop.done.wait(STOPPED_S)
+            stop.now()  # Where no commit was confirmed any more.
+            node.process.wait(START_S)
             for writer in writers:
                 writer.join(START_S)
             confirmed = {value: parts for writer in writers for value, parts in writer.confirmed.items()}
@@ -147,13 +169,14 @@ def main():
             for writer in writers:
                 # What was under way is aborted; what was decided is completed first.
                 deadline = time.monotonic() + DECIDED_S
-                while (error := probe.init_pid(writer.name_of_id)[0]) == 'NOT_COORDINATOR' and time.monotonic() < deadline:
+                probe.find_coordinator(writer.name_of_id)
+                while (error := probe.init_pid(writer.name_of_id)[0]) in LOADING and time.monotonic() < deadline:
                     time.sleep(0.05)
                 if error != 'NONE':
                     print(f'round {number}: {writer.name_of_id} is refused with {error}', flush=True)
             undecided, missing, twice = check(probe, topic, confirmed)
             sums['confirmed'] += len(confirmed)
-            if undecided or missing or twice:
+            if undecided or missing or twice or not confirmed:
                 sums['failed_rounds'] += 1
                 print(f'round {number}, {how.name}: {undecided} partitions with an open transaction, {missing} records of '
                       f'{len(confirmed)} confirmed transactions invisible, {twice} twice', flush=True)
