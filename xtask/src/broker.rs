@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::workspace;
 
 /// How long a broker may take until it says that it is ready.
-const READY_MAX: Duration = Duration::from_secs(60);
+const READY_MAX: Duration = Duration::from_secs(180);
 /// How long a broker may take to stop after SIGTERM. Fencepost promises a second; Kafka takes a few.
 const STOP_MAX: Duration = Duration::from_secs(30);
 

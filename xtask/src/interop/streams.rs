@@ -14,7 +14,6 @@ use anyhow::{Context, Result};
 
 use super::{Checks, Interop};
 use crate::broker::{End, Program, Setup};
-use crate::workspace;
 use report::{Outcome, Report};
 use stage::{Manner, Stage};
 
@@ -46,14 +45,14 @@ pub fn run(setup: &Setup, options: &Interop) -> Result<Checks> {
         report.take(name, one(setup, name, manner, play, rounds, seed));
     }
     if !wanted(PROTOCOL) {
-        return report.finish(&workspace::target_dir().join("xtask"));
+        return report.finish();
     }
     let protocol = match options.against {
         Program::Kafka => one(setup, PROTOCOL, STREAMS, plain, rounds, seed),
         Program::Fencepost => refused(setup),
     };
     report.take(PROTOCOL, protocol);
-    report.finish(&workspace::target_dir().join("xtask"))
+    report.finish()
 }
 
 fn one(setup: &Setup, name: &str, manner: Manner, play: Scenario, rounds: u32, seed: u64) -> Result<Outcome> {
@@ -74,7 +73,10 @@ fn one(setup: &Setup, name: &str, manner: Manner, play: Scenario, rounds: u32, s
 fn named(setup: &Setup, name: &str) -> Setup {
     let word = format!("streams-{}", name.replace([' ', '.', '='], "-"));
     let log = setup.log.with_file_name(format!("{word}.broker.log"));
-    Setup { data: setup.data.with_file_name(word), log, ..setup.clone() }
+    let mut settings = setup.settings.clone();
+    // Changelogs are to be compacted while the application writes and restores from them.
+    settings.push("log.cleaner.backoff.ms=200".into());
+    Setup { data: setup.data.with_file_name(word), log, settings, ..setup.clone() }
 }
 
 fn plain(stage: &mut Stage, _rounds: u32) -> Result<()> {

@@ -10,14 +10,20 @@ use serde_json::json;
 use super::super::Checks;
 use super::stage::Recoveries;
 use crate::broker::Program;
+use crate::workspace;
 
 const CLIENT: &str = "Kafka Streams";
 const VERSION: &str = "4.4.0";
-/// Where the lines for the matrix of clients are written, below the directory of the tasks.
-const LINES: &str = "streams.jsonl";
+/// The columns of the matrix. The application uses all but one of them in every scenario.
+const CAPABILITIES: [&str; 9] =
+    ["produce", "idempotent", "commit", "abort", "fencing", "offsets", "classic", "consumer", "admin"];
+/// Where the lines for the matrix are kept.
+const RESULTS: &str = "testing/interop/matrix/results";
 /// How many scenarios make a whole run.
 const ALL: usize = 5;
-const OWN_PROTOCOL: &str = "the library has no group.protocol=consumer; streams (KIP-1071) is refused with UnsupportedVersionException";
+const OWN_PROTOCOL: &str = "the library has a protocol of its own instead: group.protocol=streams (KIP-1071)";
+const OWN_PROTOCOL_REFUSED: &str = "the library has a protocol of its own instead: group.protocol=streams (KIP-1071), which Fencepost refuses \
+     (UnsupportedVersionException)";
 
 /// A scenario that went as wanted.
 pub struct Outcome {
@@ -36,7 +42,7 @@ pub struct Outcome {
 /// How many lines of a broker's log are warnings or errors.
 pub fn warnings(log: &Path) -> usize {
     let text = fs::read_to_string(log).unwrap_or_default();
-    text.lines().filter(|line| [" WARN ", " ERROR "].iter().any(|level| line.contains(level))).count()
+    text.lines().filter(|line| [" WARN", "ERROR"].iter().any(|level| line.contains(level))).count()
 }
 
 /// The scenarios so far.
@@ -76,49 +82,45 @@ impl Report {
     }
 
     /// Prints the table, writes the lines and returns the checks.
-    pub fn finish(self, directory: &Path) -> Result<Checks> {
+    pub fn finish(self) -> Result<Checks> {
         println!(
             "| scenario | recoveries | result | first output s | whole s | mean recovery s | longest s | warnings of the broker |"
         );
         println!("|---|---|---|---|---|---|---|---|");
         self.rows.iter().for_each(|row| println!("{row}"));
         if self.checks.len() == ALL {
-            fs::write(directory.join(LINES), self.lines()).with_context(|| LINES.to_string())?;
+            let name = match self.against {
+                Program::Fencepost => "fencepost",
+                Program::Kafka => "kafka",
+            };
+            let directory = workspace::root().join(RESULTS).join(name);
+            fs::create_dir_all(&directory)?;
+            fs::write(directory.join("streams.jsonl"), self.lines()).context("the lines for the matrix")?;
         }
         Ok(self.checks)
     }
 
-    /// One JSON object for each capability.
+    /// One JSON object for each capability of the matrix of clients.
     fn lines(&self) -> String {
         let (classic, protocol) = self.checks.split_at(self.checks.len() - 1);
         let failed: Vec<&str> =
             classic.iter().filter(|(_, done)| done.is_err()).map(|(what, _)| what.as_str()).collect();
-        let (result, detail) = match failed.is_empty() {
-            true => ("pass", "exactly_once_v2, exact counts in every scenario".to_string()),
-            false => ("fail", failed.join(", ")),
+        let (result, detail) = match (failed.is_empty(), &protocol[0].1) {
+            (false, _) => ("fail", failed.join(", ")),
+            (true, Err(error)) => ("fail", format!("{error:#}")),
+            (true, Ok(())) => ("pass", "exactly_once_v2, exact counts in every scenario".to_string()),
         };
-        let own = match (&protocol[0].1, self.against) {
-            (Err(error), _) => ("fail", format!("{error:#}")),
-            (Ok(()), Program::Kafka) => ("pass", "group.protocol=streams (KIP-1071)".into()),
-            (Ok(()), Program::Fencepost) => ("none", OWN_PROTOCOL.into()),
+        let own = match self.against {
+            Program::Fencepost => OWN_PROTOCOL_REFUSED,
+            Program::Kafka => OWN_PROTOCOL,
         };
-        let mut lines = String::new();
-        for capability in [
-            "produce",
-            "idempotent",
-            "transactions",
-            "offsets-in-transactions",
-            "groups-classic",
-            "groups-848",
-            "admin",
-        ] {
+        let line = |capability: &str| {
             let (result, detail) =
-                if capability == "groups-848" { (own.0, &own.1) } else { (result, &detail) };
-            let line = json!({
+                if capability == "consumer" { ("none", own) } else { (result, detail.as_str()) };
+            json!({
                 "client": CLIENT, "version": VERSION, "capability": capability, "result": result, "detail": detail,
-            });
-            lines += &format!("{line}\n");
-        }
-        lines
+            })
+        };
+        CAPABILITIES.iter().map(|capability| format!("{}\n", line(capability))).collect()
     }
 }

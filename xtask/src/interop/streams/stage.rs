@@ -14,11 +14,11 @@ use super::talker::{LOOK, Talker};
 use crate::broker::{Broker, Setup};
 
 /// Lines, and pairs of records to be joined, that are fed in a second.
-const RATE: u32 = 200;
-const START_MAX: Duration = Duration::from_secs(60);
+const RATE: u32 = 100;
+const START_MAX: Duration = Duration::from_secs(120);
 /// Kafka looks for timed-out transactions and dead members at intervals of ten seconds; several may come one after the other.
-const RECOVERY_MAX: Duration = Duration::from_secs(120);
-const END_MAX: Duration = Duration::from_secs(120);
+const RECOVERY_MAX: Duration = Duration::from_secs(300);
+const END_MAX: Duration = Duration::from_secs(300);
 
 /// What differs between scenarios.
 #[derive(Clone, Copy, Debug)]

@@ -129,6 +129,9 @@ final class Application {
         // Without caches each word gives one update: 1, 2, 3, … in the output shows what came twice and what is missing.
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         settings.put(StreamsConfig.REPARTITION_PURGE_INTERVAL_MS_CONFIG, 1000);
+        // Short segments, and a cleaner that finds every one of them dirty: changelogs are compacted while they are written.
+        settings.put(StreamsConfig.topicPrefix("segment.ms"), 1000);
+        settings.put(StreamsConfig.topicPrefix("min.cleanable.dirty.ratio"), "0.01");
         // The shortest session that brokers allow: a killed instance is missed after six seconds.
         if (settings.get(StreamsConfig.GROUP_PROTOCOL_CONFIG).equals("classic")) {
             settings.put(StreamsConfig.consumerPrefix("session.timeout.ms"), 6000);

@@ -28,7 +28,9 @@ final class Feeder {
         AtomicReference<Exception> failed = new AtomicReference<>();
         long n = 0;
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(Map.of(
-                "bootstrap.servers", bootstrap, "linger.ms", 5, "delivery.timeout.ms", 120_000),
+                // One request at a time: where the first of several meets a partition that Kafka has not opened yet, and the second finds
+                // it open, the sequence of the first is out of order for good.
+                "bootstrap.servers", bootstrap, "linger.ms", 5, "delivery.timeout.ms", 300_000, "max.in.flight.requests.per.connection", 1),
                 new StringSerializer(), new StringSerializer())) {
             long next = System.nanoTime();
             while (System.in.available() == 0) {

@@ -138,10 +138,11 @@ final class Watcher {
             }
         }
         Internals.check(bootstrap);
+        String changelogs = new Changelogs(bootstrap).check(wanted.get(Application.WORD_COUNTS), wanted.get(Application.WINDOW_COUNTS));
         List<String> counts = new ArrayList<>();
         for (String topic : OUTPUTS) {
             counts.add(topic + " " + found.get(topic).values().stream().mapToLong(Long::longValue).sum());
         }
-        return "exact: fed " + fed + ", " + String.join(", ", counts);
+        return "exact: fed " + fed + ", " + String.join(", ", counts) + ", " + changelogs;
     }
 }
