@@ -79,7 +79,7 @@ fn one(setup: &Setup, against: Program, client: &Client) -> Result<Vec<Line>> {
     setup.log = setup.log.with_file_name(format!("matrix-{}.log", client.name));
     setup.settings.extend(SETTINGS.map(String::from));
     fs::create_dir_all(&setup.data)?;
-    let mut lines = match (client.command)(client.name) {
+    let mut lines = match (client.command)() {
         Ok(command) => {
             let mut broker = Broker::start(setup.clone())?;
             let lines = ask(command, &broker, &setup)?;

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::super::at;
-use crate::workspace;
+use super::super::{at, python_program};
+use crate::{python, workspace};
 
 const PROGRAMS: &str = "testing/interop/matrix";
 
@@ -17,14 +17,26 @@ pub struct Client {
     /// Whether it belongs to the run of all parts.
     pub quick: bool,
     /// Builds its program, and gives the command that wants an address, a prefix and capabilities.
-    pub command: fn(&str) -> Result<Command>,
+    pub command: fn() -> Result<Command>,
+}
+
+const fn client(name: &'static str, command: fn() -> Result<Command>) -> Client {
+    Client { name, quick: false, command }
+}
+
+const fn quick(name: &'static str, command: fn() -> Result<Command>) -> Client {
+    Client { name, quick: true, command }
 }
 
 /// All of them, in the order of the table.
-pub const CLIENTS: [Client; 3] = [
-    Client { name: "franz-go", quick: true, command: |_| go("franzgo") },
-    Client { name: "sarama", quick: false, command: |_| go("sarama") },
-    Client { name: "kafka-go", quick: false, command: |_| go("kafkago") },
+pub const CLIENTS: [Client; 7] = [
+    quick("librdkafka", || python("confluent")),
+    quick("aiokafka", || python("aiokafka")),
+    client("kafka-python", || python("kafka-python")),
+    quick("franz-go", || go("franzgo")),
+    client("sarama", || go("sarama")),
+    client("kafka-go", || go("kafkago")),
+    client("kcat", || python("kcat")),
 ];
 
 fn built(language: &str) -> PathBuf {
@@ -39,4 +51,11 @@ fn go(package: &str) -> Result<Command> {
     let status = command.status().context("go is missing: it builds the programs of the Go clients")?;
     ensure!(status.success(), "building {package} failed");
     Ok(Command::new(program))
+}
+
+fn python(client: &str) -> Result<Command> {
+    let interpreter = python::environment(&["testing/interop/matrix/python/requirements.txt"])?;
+    let mut command = python_program(&interpreter, "testing/interop/matrix/python/main.py");
+    command.arg(client);
+    Ok(command)
 }
