@@ -1,5 +1,6 @@
 //! What is served and what is advertised: one table.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use fencepost_protocol::ApiKey;
@@ -69,26 +70,52 @@ const SERVED_SILENTLY: &[ApiKey] = &[ApiKey::GetTelemetrySubscriptions];
 /// took them for its own would need rights over the cluster (wire-apis §3).
 const ADD_PARTITIONS_ADVERTISED_MAX: i16 = 3;
 
-/// Whether a request of this version is answered by its handler.
-pub(crate) fn is_served(api_key: ApiKey, version: i16) -> bool {
-    (SERVED.contains(&api_key) || SERVED_SILENTLY.contains(&api_key))
-        && api_key.stable_versions().contains(&version)
+/// The APIs of one broker: all that this program knows, below the limits that its operator has set.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Apis {
+    versions_max: BTreeMap<ApiKey, i16>,
 }
 
-/// What ApiVersions shows: API and range, in order of the keys.
-pub(crate) fn advertised() -> impl Iterator<Item = (ApiKey, RangeInclusive<i16>)> {
-    SERVED.iter().map(|api_key| (*api_key, advertised_versions(*api_key)))
-}
+impl Apis {
+    /// With limits as `fencepost.api.versions.max` has them: `OffsetCommit:9`.
+    ///
+    /// # Errors
+    /// A sentence: an entry is not of that form, or its API is not served, or not in that version.
+    pub(crate) fn limited<'a>(limits: impl IntoIterator<Item = &'a String>) -> Result<Self, String> {
+        let mut apis = Self::default();
+        for limit in limits.into_iter().filter(|limit| !limit.trim().is_empty()) {
+            let wrong = || format!("fencepost.api.versions.max: {limit} is no API with a version of it");
+            let (name, version) = limit.split_once(':').ok_or_else(wrong)?;
+            let version: i16 = version.trim().parse().map_err(|_| wrong())?;
+            let served = SERVED.iter().find(|api_key| api_key.name() == name.trim());
+            let api_key = *served.filter(|api_key| apis.is_served(**api_key, version)).ok_or_else(wrong)?;
+            apis.versions_max.insert(api_key, version);
+        }
+        Ok(apis)
+    }
 
-/// The range that is shown for one API.
-pub(crate) fn advertised_versions(api_key: ApiKey) -> RangeInclusive<i16> {
-    let served = api_key.stable_versions();
-    if api_key == ApiKey::Produce {
-        // Old librdkafka takes a lowest version above 0 for a broker without compression (KAFKA-18659).
-        return 0..=*served.end();
+    /// Whether a request of this version is answered by its handler.
+    pub(crate) fn is_served(&self, api_key: ApiKey, version: i16) -> bool {
+        (SERVED.contains(&api_key) || SERVED_SILENTLY.contains(&api_key))
+            && api_key.stable_versions().contains(&version)
+            && self.versions_max.get(&api_key).is_none_or(|max| version <= *max)
     }
-    if api_key == ApiKey::AddPartitionsToTxn {
-        return *served.start()..=ADD_PARTITIONS_ADVERTISED_MAX;
+
+    /// What ApiVersions shows: API and range, in order of the keys.
+    pub(crate) fn advertised(&self) -> impl Iterator<Item = (ApiKey, RangeInclusive<i16>)> {
+        SERVED.iter().map(|api_key| (*api_key, self.advertised_versions(*api_key)))
     }
-    served
+
+    /// The range that is shown for one API.
+    pub(crate) fn advertised_versions(&self, api_key: ApiKey) -> RangeInclusive<i16> {
+        let (mut min, mut max) = (*api_key.stable_versions().start(), *api_key.stable_versions().end());
+        if api_key == ApiKey::Produce {
+            // Old librdkafka takes a lowest version above 0 for a broker without compression (KAFKA-18659).
+            min = 0;
+        }
+        if api_key == ApiKey::AddPartitionsToTxn {
+            max = ADD_PARTITIONS_ADVERTISED_MAX;
+        }
+        min..=self.versions_max.get(&api_key).map_or(max, |limit| max.min(*limit))
+    }
 }

@@ -18,6 +18,7 @@ use fencepost_transaction::TransactionShard;
 use fencepost_types::{ErrorCode, Now, TopicPartition, Uuid};
 
 use crate::Broker;
+use crate::apis::Apis;
 use crate::connection::Listener;
 use crate::edge::Edge;
 use crate::group_coordinator::{GroupCell, OFFSETS_TOPIC};
@@ -37,6 +38,9 @@ pub enum StartError {
     /// The log directory, or a log in it, cannot be used.
     #[error(transparent)]
     Storage(#[from] StorageError),
+    /// A setting is wrong.
+    #[error("{0}")]
+    Setting(String),
     /// The metadata log does not say what it must.
     #[error("the metadata log: {0}")]
     Metadata(String),
@@ -71,6 +75,7 @@ impl Broker {
         }
         let metadata_log = MetadataLog::open(&log_dir, &settings, clock())?;
         let config = BrokerConfig::from_static(&settings.statics);
+        let apis = Apis::limited(&config.api_versions_max).map_err(StartError::Setting)?;
         let broker = Arc::new(Self {
             node_id: settings.node_id,
             cluster_id: log_dir.meta().cluster_id.clone(),
@@ -80,6 +85,7 @@ impl Broker {
             log_dir,
             edge,
             settings,
+            apis,
             deadlines: Default::default(),
             sync_queue: Default::default(),
             partitions: Default::default(),

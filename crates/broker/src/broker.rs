@@ -10,6 +10,7 @@ use fencepost_metadata::{BrokerConfig, Image};
 use fencepost_storage::{Disk, LogDir};
 use fencepost_types::{BrokerId, Nanos, Now, Uuid};
 
+use crate::apis::Apis;
 use crate::cleaning::Cleaner;
 use crate::connection::Listener;
 use crate::controller::ControllerCell;
@@ -34,6 +35,7 @@ pub struct Broker {
     pub(crate) log_dir: LogDir,
     pub(crate) edge: Arc<dyn Edge>,
     pub(crate) settings: BrokerSettings,
+    pub(crate) apis: Apis,
     pub(crate) deadlines: Deadlines,
     pub(crate) sync_queue: SyncQueue,
     pub(crate) partitions: Partitions,

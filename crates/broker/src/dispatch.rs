@@ -8,7 +8,6 @@ use fencepost_types::Now;
 use fencepost_types::wire::Reader;
 
 use crate::Broker;
-use crate::apis::is_served;
 use crate::connection::Connection;
 use crate::cx::Cx;
 use crate::handlers::{
@@ -42,11 +41,12 @@ fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, fra
         tracing::warn!(peer = connection.client_host, code, "closing a connection: unknown API");
         return respond(Outcome::Close);
     };
-    if api_key == ApiKey::ApiVersions && !is_served(api_key, version) {
+    let is_served = broker.apis.is_served(api_key, version);
+    if api_key == ApiKey::ApiVersions && !is_served {
         let exchange = Exchange::new(Arc::clone(connection), header, api_key, respond);
-        return api_versions::unknown_version(exchange);
+        return api_versions::unknown_version(broker, exchange);
     }
-    if !is_served(api_key, version) {
+    if !is_served {
         tracing::warn!(
             peer = connection.client_host,
             api = api_key.name(),

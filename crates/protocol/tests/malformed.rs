@@ -105,7 +105,7 @@ fn long_strings_are_refused() {
     assert_eq!(long(32_768), Err(DecodeError::StringTooLong));
 }
 
-/// Trap 29 (wire-apis): eight bytes that announce two thousand million topics are refused before anything is reserved.
+/// Wire-apis trap 29: eight bytes that announce two thousand million topics are refused before anything is reserved.
 #[test]
 fn a_count_beyond_the_bytes_is_refused() {
     assert_eq!(metadata(0, &[0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 0]), Err(DecodeError::Truncated));
@@ -135,7 +135,7 @@ fn request_headers() {
     }
 }
 
-/// Trap 1 (wire-apis): the answer to ApiVersions has the old header in every version; SaslHandshake and OffsetDelete
+/// Wire-apis trap 1: the answer to ApiVersions has the old header in every version; SaslHandshake and OffsetDelete
 /// are never flexible.
 #[test]
 fn header_versions() {

@@ -78,7 +78,7 @@ fn api_versions_5() {
     assert_eq!(request(body, 5), packed("0261 0231 00 ffffffff 00"));
 }
 
-/// Trap 2 (wire-apis): the answer to an unknown version is readable as version 0, with the range of key 18 alone.
+/// Wire-apis trap 2: the answer to an unknown version is readable as version 0, with the range of key 18 alone.
 #[test]
 fn api_versions_of_an_unknown_version() {
     use api_versions_response::ApiKeys;
@@ -124,7 +124,7 @@ fn topic_ids_in_place_of_names() {
     assert_eq!(response(body, 6), packed(with_id));
 }
 
-/// Trap 31 (wire-apis): DescribeProducers has the producer epoch as four bytes.
+/// Wire-apis trap 31: DescribeProducers has the producer epoch as four bytes.
 #[test]
 fn describe_producers_has_a_wide_epoch() {
     use describe_producers_response::ActiveProducers;
@@ -148,7 +148,7 @@ fn describe_producers_has_a_wide_epoch() {
     assert_eq!(response(body, 0), packed(bytes));
 }
 
-/// Trap 6 (wire-apis): the preferred read replica stands between the aborted transactions and the records, from
+/// Wire-apis trap 6: the preferred read replica stands between the aborted transactions and the records, from
 /// version 11 on.
 #[test]
 fn fetch_has_the_preferred_replica_before_the_records() {

@@ -9,7 +9,6 @@ use fencepost_protocol::messages::{ApiVersionsRequest, ApiVersionsResponse};
 use fencepost_types::ErrorCode;
 
 use crate::Broker;
-use crate::apis::{advertised, advertised_versions};
 use crate::respond::Exchange;
 
 /// From this version on the client says who it is.
@@ -30,7 +29,11 @@ pub(crate) fn api_versions(broker: &Arc<Broker>, exchange: Exchange, request: Ap
     let supported = features::claimed().into_iter().filter(|(name, range)| shown(name, range.min));
     let finalized = image.finalized_features().into_iter().filter(|(_, level)| *level > 0);
     exchange.reply(ApiVersionsResponse {
-        api_keys: advertised().map(|(key, range)| row(key, *range.start(), *range.end())).collect(),
+        api_keys: broker
+            .apis
+            .advertised()
+            .map(|(key, range)| row(key, *range.start(), *range.end()))
+            .collect(),
         supported_features: supported
             .map(|(name, range)| SupportedFeatures { name, min_version: range.min, max_version: range.max })
             .collect(),
@@ -48,8 +51,8 @@ pub(crate) fn api_versions(broker: &Arc<Broker>, exchange: Exchange, request: Ap
 
 /// A version that is not known here is answered in version 0, with the versions of this one API: the client then asks
 /// again (wire-apis §2, trap 2).
-pub(crate) fn unknown_version(exchange: Exchange) {
-    let range = advertised_versions(ApiKey::ApiVersions);
+pub(crate) fn unknown_version(broker: &Broker, exchange: Exchange) {
+    let range = broker.apis.advertised_versions(ApiKey::ApiVersions);
     exchange.reply_in_version(
         0,
         ApiVersionsResponse {

@@ -9,6 +9,7 @@ mod durability;
 mod fetch;
 mod groups;
 mod harness;
+mod manners;
 mod partition_markers;
 mod produce;
 mod producer_budget;

@@ -19,6 +19,7 @@ typed_config! {
         inter_broker_listener_name: Option<String> = "inter.broker.listener.name",
         log_dir: Vec<String> = "log.dir",
         log_dirs: Option<Vec<String>> = "log.dirs",
+        api_versions_max: Vec<String> = "fencepost.api.versions.max",
         durability: String = "fencepost.durability",
         metrics_listener: Option<String> = "fencepost.metrics.listener",
         producer_entries_max: i64 = "fencepost.producer.entries.max",

@@ -1,6 +1,6 @@
 //! Keys that are ours.
 
-use super::Kind::{Long, Short, String};
+use super::Kind::{List, Long, Short, String};
 use super::Rule::{Any, AtLeast, Between, OneOf};
 use super::Update::ReadOnly;
 use super::{Key, key};
@@ -8,6 +8,8 @@ use super::{Key, key};
 /// The keys, in order of name.
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
+    key("fencepost.api.versions.max", List, Some(""), Any, ReadOnly,
+        "NAME:VERSION for each API that clients are shown, and served, up to a lower version than the broker knows.").used(),
     key("fencepost.durability", String, Some("fsync"), OneOf(&["fsync", "page-cache"]), ReadOnly,
         "What an acknowledged record survives: fsync a crash of the machine, page-cache one of the process.").used(),
     key("fencepost.metrics.listener", String, None, Any, ReadOnly,

@@ -42,7 +42,7 @@ proptest! {
     }
 }
 
-/// Trap 29 (wire-apis): a count beyond what the bytes can hold is refused before anything is allocated.
+/// Wire-apis trap 29: a count beyond what the bytes can hold is refused before anything is allocated.
 #[test]
 fn a_huge_count_is_refused() {
     let huge = Bytes::from_static(&[0x7f, 0xff, 0xff, 0xff, 0, 0]);

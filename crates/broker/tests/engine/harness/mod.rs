@@ -95,17 +95,7 @@ impl World {
     }
 
     fn with_durability(durability: Durability, disk: &TestDisk, settings: &[(&str, &str)]) -> Rc<Self> {
-        let mut pairs = vec![
-            ("offsets.topic.num.partitions", "2"),
-            ("transaction.state.log.num.partitions", "2"),
-            ("group.initial.rebalance.delay.ms", "0"),
-            ("auto.create.topics.enable", "false"),
-        ];
-        pairs.extend_from_slice(settings);
-        let pairs = pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
-        let statics = StaticConfig::new(pairs.collect::<Vec<_>>()).unwrap();
-        let mut settings = BrokerSettings::new(statics, "/test".to_owned());
-        settings.durability = durability;
+        let settings = broker_settings(durability, settings);
         let world = Self {
             disk: disk.copy(),
             settings,
@@ -116,6 +106,18 @@ impl World {
         };
         world.start();
         Rc::new(world)
+    }
+
+    /// The sentence with which a start with these settings is refused.
+    pub fn refusal(settings: &[(&str, &str)]) -> String {
+        let started = Broker::start(
+            Arc::new(TestDisk::default()) as Arc<dyn Disk>,
+            Arc::new(TestEdge::default()) as Arc<dyn Edge>,
+            broker_settings(Durability::Fsync, settings),
+            listener(),
+            &|| START,
+        );
+        started.err().expect("the start is refused").to_string()
     }
 
     /// Starts a broker on whatever is on the disk.
@@ -319,4 +321,20 @@ impl World {
 /// The listener that tests come by.
 pub fn listener() -> Listener {
     Listener { name: "PLAINTEXT".to_owned(), host: "localhost".to_owned(), port: 9092 }
+}
+
+/// Small internal topics and no delay in groups, and what a test adds to that.
+fn broker_settings(durability: Durability, settings: &[(&str, &str)]) -> BrokerSettings {
+    let mut pairs = vec![
+        ("offsets.topic.num.partitions", "2"),
+        ("transaction.state.log.num.partitions", "2"),
+        ("group.initial.rebalance.delay.ms", "0"),
+        ("auto.create.topics.enable", "false"),
+    ];
+    pairs.extend_from_slice(settings);
+    let pairs = pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let statics = StaticConfig::new(pairs.collect::<Vec<_>>()).unwrap();
+    let mut settings = BrokerSettings::new(statics, "/test".to_owned());
+    settings.durability = durability;
+    settings
 }
