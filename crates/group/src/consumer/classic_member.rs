@@ -207,7 +207,7 @@ impl GroupShard {
         decision
     }
 
-    /// Members leave by LeaveGroup: classic ones, and, as an administrator does it, static ones by their names.
+    /// Members leave by LeaveGroup: classic ones, and whoever an administrator names by member id or static name.
     pub(crate) fn leave_consumer_group(
         &self,
         now: Now,
@@ -217,7 +217,7 @@ impl GroupShard {
     ) -> GroupDecision {
         let mut leaving = BTreeSet::new();
         let members = request.members.iter().map(|member| {
-            let left = leaving_member(group, &leaving, member);
+            let left = leaving_member(group, member);
             let left = left.map(|member_id| {
                 leaving.insert(member_id);
             });
@@ -287,21 +287,18 @@ fn validate_generation(member: &ConsumerMember, found: i32) -> Result<(), GroupR
     if expected == found { Ok(()) } else { Err(GroupRefusal::IllegalGeneration { expected, found }) }
 }
 
-/// Who leaves, if it may.
-fn leaving_member(
-    group: &ConsumerGroup,
-    leaving: &BTreeSet<MemberId>,
-    member: &LeavingMember,
-) -> Result<MemberId, GroupRefusal> {
+/// Who leaves, if it may: any member, as an administrator takes out those of the consumer protocol too. One that is named
+/// twice leaves twice.
+fn leaving_member(group: &ConsumerGroup, member: &LeavingMember) -> Result<MemberId, GroupRefusal> {
     let unknown = || GroupRefusal::UnknownMemberId { member_id: member.member_id.clone() };
-    let holder = member.instance_id.as_ref().and_then(|id| group.static_members.get(id));
-    let member_id = if member.member_id.is_empty() {
-        holder.cloned().ok_or_else(unknown)?
-    } else {
-        classic_member(group, &member.member_id, member.instance_id.as_ref())?;
-        member.member_id.clone()
-    };
-    if leaving.contains(&member_id) { Err(unknown()) } else { Ok(member_id) }
+    if member.member_id.is_empty() {
+        let holder = member.instance_id.as_ref().and_then(|id| group.static_members.get(id));
+        return holder.cloned().ok_or_else(unknown);
+    }
+    if let Some(instance_id) = &member.instance_id {
+        validate_holder(group, instance_id, &member.member_id)?;
+    }
+    group.members.contains_key(&member.member_id).then(|| member.member_id.clone()).ok_or_else(unknown)
 }
 
 /// The change that starts a classic member's session again.
