@@ -7,6 +7,7 @@ mod delete_records;
 mod disk_trouble;
 mod durability;
 mod fetch;
+mod group_offsets;
 mod groups;
 mod harness;
 mod manners;

@@ -1,0 +1,119 @@
+//! Committed offsets over the wire: every version, and the moment in which those of a transaction count.
+
+use fencepost_protocol::messages::{
+    OffsetCommitRequest, OffsetFetchRequest, offset_commit_request, offset_fetch_request,
+};
+use fencepost_types::{ErrorCode, Uuid};
+
+use crate::harness::requests::{committed_offset, marker, write_markers};
+use crate::harness::{Client, Producer, World};
+
+fn commit(id: Uuid, offset: i64) -> OffsetCommitRequest {
+    let partition = offset_commit_request::Partitions { committed_offset: offset, ..Default::default() };
+    OffsetCommitRequest {
+        group_id: "g".to_owned(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![offset_commit_request::Topics {
+            name: "t".to_owned(),
+            topic_id: id,
+            partitions: vec![partition],
+        }],
+        ..Default::default()
+    }
+}
+
+/// The offset of partition 0 of `t`, as this version tells it.
+fn fetched(client: &Client, version: i16, id: Uuid) -> i64 {
+    let (group_id, name) = ("g".to_owned(), "t".to_owned());
+    if version < 8 {
+        let topics = vec![offset_fetch_request::Topics { name, partition_indexes: vec![0] }];
+        let request = OffsetFetchRequest { group_id, topics: Some(topics), ..Default::default() };
+        return client.ask(version, &request).topics[0].partitions[0].committed_offset;
+    }
+    let topic = offset_fetch_request::GroupsTopics { name, topic_id: id, partition_indexes: vec![0] };
+    let group = offset_fetch_request::Groups {
+        group_id,
+        member_id: None,
+        member_epoch: -1,
+        topics: Some(vec![topic]),
+    };
+    let answer = client.ask(version, &OffsetFetchRequest { groups: vec![group], ..Default::default() });
+    let topic = &answer.groups[0].topics[0];
+    if version >= 10 {
+        assert_eq!(topic.topic_id, id);
+    }
+    topic.partitions[0].committed_offset
+}
+
+/// Wire-apis §1: OffsetCommit 2 to 10 and TxnOffsetCommit 0 to 6 write what OffsetFetch 1 to 10 reads, the last of each by the
+/// topic's id alone.
+#[test]
+fn every_version_commits_and_fetches() {
+    let world = World::new();
+    let id = world.create_topic("t", 1);
+    let client = world.client();
+    for version in 2..=10 {
+        let answer = client.ask(version, &commit(id, i64::from(version)));
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0, "OffsetCommit {version}");
+        for reading in 1..=10 {
+            assert_eq!(fetched(&client, reading, id), i64::from(version), "OffsetFetch {reading}");
+        }
+    }
+    let producer = Producer::start(world.client(), "x");
+    for version in 0..=6 {
+        if version < 5 {
+            let request = fencepost_protocol::messages::AddOffsetsToTxnRequest {
+                transactional_id: "x".to_owned(),
+                producer_id: producer.id.get().0,
+                producer_epoch: producer.id.get().1,
+                group_id: "g".to_owned(),
+            };
+            assert_eq!(producer.client.ask(3, &request).error_code, 0);
+        }
+        let mut request = producer.offset_request("g", "t", 100 + i64::from(version));
+        request.generation_id_or_member_epoch = -1;
+        request.topics[0].topic_id = id;
+        let answer = producer.client.ask(version, &request);
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0, "TxnOffsetCommit {version}");
+        producer.end(if version < 5 { 4 } else { 5 }, true);
+        assert_eq!(committed_offset(&world.client(), "g", "t", true), (100 + i64::from(version), 0));
+    }
+}
+
+/// KAFKA-17507, `coordinator §11.4`: a marker is answered when the offsets of its transaction are there for everyone, and not
+/// before it is durable; until then they are unstable, and a reader of the last stable ones is told so.
+#[test]
+fn a_marker_is_answered_when_its_offsets_are_there() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    let producer = Producer::start(world.client(), "x");
+    let mut request = producer.offset_request("g", "t", 5);
+    request.generation_id_or_member_epoch = -1;
+    assert_eq!(producer.client.ask(5, &request).topics[0].partitions[0].error_code, 0);
+    let unstable = ErrorCode::UnstableOffsetCommit.code();
+    assert_eq!(committed_offset(&world.client(), "g", "t", true), (-1, unstable));
+    assert_eq!(committed_offset(&world.client(), "g", "t", false), (-1, 0));
+    let both = [("__consumer_offsets", 0), ("__consumer_offsets", 1)];
+    let sender = world.client();
+    let answered = sender.send(2, &write_markers(vec![marker(producer.id.get(), true, 0, &both)]));
+    assert!(!answered.is_done(), "a marker that is not durable is not answered");
+    world.sync_until(|| answered.is_done());
+    // On the tick of the answer, without another sync.
+    let reader = world.client();
+    let groups = offset_fetch_request::Groups {
+        group_id: "g".to_owned(),
+        member_epoch: -1,
+        topics: Some(vec![offset_fetch_request::GroupsTopics {
+            name: "t".to_owned(),
+            partition_indexes: vec![0],
+            ..Default::default()
+        }]),
+        ..Default::default()
+    };
+    let request = OffsetFetchRequest { groups: vec![groups], require_stable: true, ..Default::default() };
+    let read = reader.send(9, &request);
+    assert!(read.is_done(), "nothing is waited for any more");
+    let row = read.answer().groups[0].topics[0].partitions[0].clone();
+    assert_eq!((row.committed_offset, row.error_code), (5, 0));
+    world.settle();
+}
