@@ -124,3 +124,37 @@ impl Report {
         CAPABILITIES.iter().map(|capability| format!("{}\n", line(capability))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(failing: Option<usize>) -> Report {
+        let mut report = Report::new(Program::Fencepost);
+        for number in 0..ALL {
+            let done = if failing == Some(number) { Err(anyhow::anyhow!("lost")) } else { Ok(()) };
+            report.checks.push((format!("streams {number}"), done));
+        }
+        report
+    }
+
+    // Each column of the matrix has a line; the one that the library has no use for is none of its failures.
+    #[test]
+    fn a_line_for_each_capability() {
+        let lines = report(None).lines();
+        let results: Vec<serde_json::Value> =
+            lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(results.len(), CAPABILITIES.len());
+        for (line, capability) in results.iter().zip(CAPABILITIES) {
+            assert_eq!(line["capability"], capability);
+            assert_eq!(line["result"], if capability == "consumer" { "none" } else { "pass" });
+        }
+    }
+
+    // One scenario that failed is told in every column, by its name or by what was said.
+    #[test]
+    fn a_failure_is_told() {
+        assert!(report(Some(2)).lines().contains(r#""detail":"streams 2""#));
+        assert!(report(Some(ALL - 1)).lines().contains(r#""detail":"lost""#));
+    }
+}

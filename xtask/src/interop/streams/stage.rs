@@ -14,7 +14,7 @@ use super::talker::{LOOK, Talker};
 use crate::broker::{Broker, Setup};
 
 /// Lines, and pairs of records to be joined, that are fed in a second.
-const RATE: u32 = 100;
+const RATE: u32 = 40;
 const START_MAX: Duration = Duration::from_secs(120);
 /// Kafka looks for timed-out transactions and dead members at intervals of ten seconds; several may come one after the other.
 const RECOVERY_MAX: Duration = Duration::from_secs(300);
@@ -104,7 +104,7 @@ impl Stage {
         command.env("ROCKSDB_SHAREDLIB_DIR", state.join("native"));
         command.args(["--bootstrap", &self.broker.address().to_string(), "--name", name]);
         command.arg("--state").arg(&state).args(["--group-protocol", self.manner.protocol]);
-        command.args(["--standbys", &self.manner.standbys.to_string()]);
+        command.args(["--standbys", &self.manner.standbys.to_string(), "--log", "INFO"]);
         let log = self.directory.join(format!("{name}.log"));
         self.instances.insert(name, Talker::start(name, command, &log)?);
         Ok(())

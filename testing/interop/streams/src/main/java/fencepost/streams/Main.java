@@ -14,7 +14,7 @@ public final class Main {
     /** Runs one program; its last line says what came of it, and the exit status is 1 when a guarantee was broken. */
     public static void main(String[] arguments) throws IOException {
         Options options = new Options(arguments, 1);
-        logWarnings();
+        log(Level.parse(options.text("log", "WARNING")));
         try {
             switch (arguments[0]) {
                 case "feed" -> System.out.println(Feeder.run(options));
@@ -29,10 +29,9 @@ public final class Main {
         System.exit(0);
     }
 
-    /** Warnings go to stderr, with the time to the millisecond, so that they can be laid beside the broker's log. */
-    private static void logWarnings() {
+    /** What the client logs goes to stderr, with the time to the millisecond, so that it can be laid beside the broker's log. */
+    private static void log(Level level) {
         System.setProperty("java.util.logging.SimpleFormatter.format", "%1$tT.%1$tL %4$s %3$s %5$s%6$s%n");
-        Level level = Level.parse(System.getProperty("level", "WARNING"));
         Logger root = Logger.getLogger("");
         root.setLevel(level);
         for (Handler handler : root.getHandlers()) {
