@@ -29,10 +29,11 @@ const PROTOCOL: &str = "group.protocol=streams";
 type Scenario = fn(&mut Stage, u32) -> Result<()>;
 
 /// Name, manner, and what happens while records are fed.
-const SCENARIOS: [(&str, Manner, Scenario); 4] = [
+const SCENARIOS: [(&str, Manner, Scenario); 5] = [
     ("plain", CLASSIC, plain),
     ("application killed", CLASSIC, application_killed),
     ("broker killed", CLASSIC, broker_killed),
+    ("both killed", CLASSIC, both_killed),
     ("standby", STANDBY, standby),
 ];
 
@@ -107,6 +108,24 @@ fn broker_killed(stage: &mut Stage, rounds: u32) -> Result<()> {
         let killed = Instant::now();
         stage.broker.restart(End::Kill)?;
         stage.recovered("broker killed", killed)?;
+    }
+    Ok(())
+}
+
+/// Both at once, and the broker again while the application joins its group, ends what it left open and restores from changelogs.
+fn both_killed(stage: &mut Stage, rounds: u32) -> Result<()> {
+    for _ in 0..rounds {
+        stage.run_a_while()?;
+        let killed = Instant::now();
+        stage.broker.end(End::Kill)?;
+        stage.kill("a");
+        stage.wipe("a")?;
+        stage.broker.start_again()?;
+        stage.start("a")?;
+        let wait = Duration::from_millis(stage.random.below(12_000));
+        stage.run_for(wait)?;
+        stage.broker.restart(End::Kill)?;
+        stage.recovered("both killed, the disk lost, the broker killed again", killed)?;
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ const CAPABILITIES: [&str; 9] =
 /// Where the lines for the matrix are kept.
 const RESULTS: &str = "testing/interop/matrix/results";
 /// How many scenarios make a whole run.
-const ALL: usize = 5;
+const ALL: usize = 6;
 const OWN_PROTOCOL: &str = "the library has a protocol of its own instead: group.protocol=streams (KIP-1071)";
 const OWN_PROTOCOL_REFUSED: &str = "the library has a protocol of its own instead: group.protocol=streams (KIP-1071), which Fencepost refuses \
      (UnsupportedVersionException)";
