@@ -60,7 +60,8 @@ pub struct Stage {
     complete: bool,
 }
 
-fn program(name: &str) -> Result<Command> {
+/// One of the Java programs, built where its source has changed.
+pub fn program(name: &str) -> Result<Command> {
     java::main("streams", "fencepost.streams.Main", name)
 }
 
