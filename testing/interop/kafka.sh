@@ -5,6 +5,7 @@
 #   kafka.sh format --data DIR [--listen HOST:PORT] [-X K=V]… write its settings and format its directory, where that is new
 #   kafka.sh serve --data DIR [--listen HOST:PORT] [-X K=V]…  format it, run one combined node; port 0 picks a free one
 #   kafka.sh tool NAME [ARGUMENT]…                            run one of Kafka's tools: topics, configs, …
+#   kafka.sh steps NAME [ARGUMENT]…                           run a tool once for each line of more arguments, in one process
 #   kafka.sh classpath                                        print the class path
 #
 # `serve` keeps its process id, prints one line `fencepost ready HOST:PORT` once the port answers, and everything else on stderr.
@@ -79,10 +80,9 @@ serve() {
   exec java "-Xms$heap" "-Xmx$heap" -XX:+UseG1GC -XX:MaxGCPauseMillis=20 "$logging" -cp "$cache/jars/*" kafka.Kafka "$properties" >&2 < /dev/null
 }
 
-tool() {
-  local name=$1 class
-  shift
-  case $name in
+# Sets `class`.
+class_of() {
+  case $1 in
     topics) class=TopicCommand ;;
     transactions) class=TransactionsCommand ;;
     consumer-groups) class=consumer.group.ConsumerGroupCommand ;;
@@ -91,9 +91,22 @@ tool() {
     configs) class=ConfigCommand ;;
     features) class=FeatureCommand ;;
     dump-log) class=DumpLogSegments ;;
-    *) echo "no tool named $name" >&2; exit 2 ;;
+    *) echo "no tool named $1" >&2; exit 2 ;;
   esac
-  exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "$logging" -cp "$cache/jars/*" "org.apache.kafka.tools.$class" "$@"
+}
+
+run() {
+  exec java -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "$logging" -cp "$cache/jars/*" "$@"
+}
+
+tool() {
+  class_of "$1"
+  run "org.apache.kafka.tools.$class" "${@:2}"
+}
+
+steps() {
+  class_of "$1"
+  run "$here/kafka/Steps.java" "org.apache.kafka.tools.$class" "${@:2}"
 }
 
 command=${1:-}
@@ -103,6 +116,7 @@ case $command in
   format) install; format "$@" ;;
   serve) install; serve "$@" ;;
   tool) install; tool "$@" ;;
+  steps) install; steps "$@" ;;
   classpath) install; echo "$cache/jars/*" ;;
-  *) sed -n '2,11p' "$0"; exit 2 ;;
+  *) sed -n '2,12p' "$0"; exit 2 ;;
 esac

@@ -34,16 +34,42 @@ class Tools:
         """Runs a tool; every pattern of `said` must be in what it prints, none of `unsaid`."""
         done = subprocess.run([str(KAFKA), 'tool', name, '--bootstrap-server', self.bootstrap, *arguments], input=given, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=PATIENCE_S)
-        shown = '%s %s printed:\n%s' % (name, ' '.join(arguments), done.stdout)
-        if done.returncode != status:
-            raise Failure('exit status %d; %s' % (done.returncode, shown))
-        for pattern in said:
-            if not re.search(pattern, done.stdout, re.M):
-                raise Failure('no match for %r; %s' % (pattern, shown))
-        for pattern in unsaid:
-            if re.search(pattern, done.stdout, re.M):
-                raise Failure('a match for %r; %s' % (pattern, shown))
-        return done.stdout
+        return looked_at('%s %s' % (name, ' '.join(arguments)), done.stdout, done.returncode, said, unsaid, status)
+
+
+class Steps:
+    """One tool in one process, run again and again."""
+
+    def __init__(self, bootstrap, name):
+        self.name = name
+        self.process = subprocess.Popen([str(KAFKA), 'steps', name, '--bootstrap-server', bootstrap], text=True, stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE)
+
+    def run(self, *arguments, said=(), unsaid=(), status=0):
+        """As of Tools."""
+        self.process.stdin.write(' '.join(arguments) + '\n')
+        self.process.stdin.flush()
+        self.process.stdout.readline()
+        lines = []
+        while not (line := self.process.stdout.readline()).startswith('status '):
+            if not line:
+                raise Failure('the tool is gone')
+            lines.append(line)
+        return looked_at('%s %s' % (self.name, ' '.join(arguments)), ''.join(lines), int(line.split()[1]), said, unsaid, status)
+
+
+def looked_at(what, printed, ended, said, unsaid, status):
+    """What was printed, which is as it was wanted."""
+    shown = '%s printed:\n%s' % (what, printed)
+    if ended != status:
+        raise Failure('exit status %d; %s' % (ended, shown))
+    for pattern in said:
+        if not re.search(pattern, printed, re.M):
+            raise Failure('no match for %r; %s' % (pattern, shown))
+    for pattern in unsaid:
+        if re.search(pattern, printed, re.M):
+            raise Failure('a match for %r; %s' % (pattern, shown))
+    return printed
 
 
 def topics(t):

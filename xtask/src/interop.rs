@@ -7,6 +7,7 @@ mod java;
 mod matrix;
 mod streams;
 mod swap;
+mod versions;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,8 +37,8 @@ const FILES: [&str; 2] = ["swap", "dump"];
 #[derive(Args, Debug, Default)]
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, matrix (all of them where none is named, and the matrix with four clients),
-    /// late-commit, transactions-tool, full-disk, which mounts one, or streams, crash and restarts, the long ones. Where
-    /// matrix is named it runs every client, and writes docs/clients.md.
+    /// late-commit, transactions-tool, features, two-phase, full-disk, which mounts one, or streams, crash, epochs and
+    /// restarts, the long ones. Where matrix is named it runs every client, and writes docs/clients.md.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -147,6 +148,9 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             command.args(["--bootstrap", &broker.address().to_string()]);
             Ok(vec![check("transactions tool", &mut command)])
         }
+        "features" => versions::features(setup, options.against),
+        "two-phase" => versions::two_phase(&setup),
+        "epochs" => versions::epochs(&setup, options.against),
         "late-commit" => late_commit(setup, options.against),
         "restarts" => {
             let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
@@ -157,7 +161,7 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "streams" => streams::run(&setup, options),
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, transactions-tool, full-disk, streams, crash, restarts",
+            "no part named {other}; there are {}, late-commit, transactions-tool, features, two-phase, full-disk, streams, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }

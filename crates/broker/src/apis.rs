@@ -73,6 +73,8 @@ const ADD_PARTITIONS_ADVERTISED_MAX: i16 = 3;
 /// The APIs of one broker: all that this program knows, below the limits that its operator has set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Apis {
+    /// `unstable.api.versions.enable`.
+    with_unstable: bool,
     versions_max: BTreeMap<ApiKey, i16>,
 }
 
@@ -81,8 +83,11 @@ impl Apis {
     ///
     /// # Errors
     /// A sentence: an entry is not of that form, or its API is not served, or not in that version.
-    pub(crate) fn limited<'a>(limits: impl IntoIterator<Item = &'a String>) -> Result<Self, String> {
-        let mut apis = Self::default();
+    pub(crate) fn limited<'a>(
+        limits: impl IntoIterator<Item = &'a String>,
+        with_unstable: bool,
+    ) -> Result<Self, String> {
+        let mut apis = Self { with_unstable, ..Self::default() };
         for limit in limits.into_iter().filter(|limit| !limit.trim().is_empty()) {
             let wrong = || format!("fencepost.api.versions.max: {limit} is no API with a version of it");
             let (name, version) = limit.split_once(':').ok_or_else(wrong)?;
@@ -97,8 +102,12 @@ impl Apis {
     /// Whether a request of this version is answered by its handler.
     pub(crate) fn is_served(&self, api_key: ApiKey, version: i16) -> bool {
         (SERVED.contains(&api_key) || SERVED_SILENTLY.contains(&api_key))
-            && api_key.stable_versions().contains(&version)
+            && self.known_versions(api_key).contains(&version)
             && self.versions_max.get(&api_key).is_none_or(|max| version <= *max)
+    }
+
+    fn known_versions(&self, api_key: ApiKey) -> RangeInclusive<i16> {
+        if self.with_unstable { api_key.versions() } else { api_key.stable_versions() }
     }
 
     /// What ApiVersions shows: API and range, in order of the keys.
@@ -108,7 +117,7 @@ impl Apis {
 
     /// The range that is shown for one API.
     pub(crate) fn advertised_versions(&self, api_key: ApiKey) -> RangeInclusive<i16> {
-        let (mut min, mut max) = (*api_key.stable_versions().start(), *api_key.stable_versions().end());
+        let (mut min, mut max) = self.known_versions(api_key).into_inner();
         if api_key == ApiKey::Produce {
             // Old librdkafka takes a lowest version above 0 for a broker without compression (KAFKA-18659).
             min = 0;

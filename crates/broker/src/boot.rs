@@ -75,7 +75,8 @@ impl Broker {
         }
         let metadata_log = MetadataLog::open(&log_dir, &settings, clock())?;
         let config = BrokerConfig::from_static(&settings.statics);
-        let apis = Apis::limited(&config.api_versions_max).map_err(StartError::Setting)?;
+        let apis = Apis::limited(&config.api_versions_max, config.unstable_api_versions_enable)
+            .map_err(StartError::Setting)?;
         let broker = Arc::new(Self {
             node_id: settings.node_id,
             cluster_id: log_dir.meta().cluster_id.clone(),

@@ -7,6 +7,11 @@ use anyhow::{Context, Result, ensure};
 
 use crate::workspace;
 
+/// The client that the programs run on unless another is named.
+const NEWEST: &str = "4.4.0";
+/// The last client that knows nothing of transactions of version 2.
+const BEFORE_VERSION_2: &str = "3.9.1";
+
 /// A command that runs one of the programs of `fencepost.interop.Main`.
 pub fn command(program: &str) -> Result<Command> {
     main("java", "fencepost.interop.Main", program)
@@ -14,7 +19,25 @@ pub fn command(program: &str) -> Result<Command> {
 
 /// A command that runs a main class of a project below `testing/interop`.
 pub fn main(project: &str, class: &str, program: &str) -> Result<Command> {
-    let built = workspace::target_dir().join("xtask").join(project);
+    let mut command = Command::new("java");
+    command.args(["-cp", &classpath(project, NEWEST)?]);
+    if project == "streams" {
+        // Several of them share the machine with the broker, none lives long.
+        command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]);
+    }
+    command.args([class, program]);
+    Ok(command)
+}
+
+/// The class paths of the programs on the newest client and on one before transactions of version 2, as arguments.
+pub fn both_classpaths() -> Result<[String; 4]> {
+    let old = classpath("java", BEFORE_VERSION_2)?;
+    Ok(["--java".into(), classpath("java", NEWEST)?, "--old-java".into(), old])
+}
+
+/// The class path of a project, compiled against this version of the client.
+fn classpath(project: &str, version: &str) -> Result<String> {
+    let built = workspace::target_dir().join("xtask").join(format!("{project}-{version}"));
     let below = format!("testing/interop/{project}/");
     let source: String = workspace::files()?
         .into_iter()
@@ -34,6 +57,7 @@ pub fn main(project: &str, class: &str, program: &str) -> Result<Command> {
                 "-f",
             ])
             .arg(workspace::root().join(below).join("pom.xml"))
+            .arg(format!("-Dkafka.version={version}"))
             .arg(format!("-Doutput.directory={}", built.display()))
             .arg(format!("-DoutputDirectory={}", built.join("jars").display()))
             .status()
@@ -41,13 +65,5 @@ pub fn main(project: &str, class: &str, program: &str) -> Result<Command> {
         ensure!(status.success(), "building the Java programs of {project} failed");
         fs::write(&mark, source)?;
     }
-    let mut command = Command::new("java");
-    let classpath = format!("{}:{}", built.join("classes").display(), built.join("jars/*").display());
-    command.args(["-cp", &classpath]);
-    if project == "streams" {
-        // Several of them share the machine with the broker, none lives long.
-        command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]);
-    }
-    command.args([class, program]);
-    Ok(command)
+    Ok(format!("{}:{}", built.join("classes").display(), built.join("jars/*").display()))
 }

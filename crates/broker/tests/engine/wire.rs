@@ -104,6 +104,22 @@ fn what_is_advertised_is_what_old_clients_probe_for() {
     assert!(answer.api_keys.iter().all(|row| row.api_key != silent));
 }
 
+/// `unstable.api.versions.enable` offers InitProducerId 6, and answers it; without it the connection is closed.
+#[test]
+fn unstable_versions_are_served_where_they_are_enabled() {
+    let init = crate::harness::requests::init("x", 60_000);
+    let world = World::with(&[("unstable.api.versions.enable", "true")]);
+    let client = world.client();
+    let answer = client.ask(4, &api_versions());
+    let row = |key: ApiKey| answer.api_keys.iter().find(|row| row.api_key == key.code()).unwrap();
+    assert_eq!(row(ApiKey::InitProducerId).max_version, 6);
+    assert_eq!(row(ApiKey::EndTxn).max_version, 5);
+    let told = client.ask(6, &init);
+    assert_eq!((told.error_code, told.ongoing_txn_producer_id), (0, -1), "{told:?}");
+    let frame = encode_request(1, None, 6, &init).into_bytes();
+    assert_eq!(World::new().client().send_frame(frame).get(), Some(Outcome::Close));
+}
+
 /// Wire-apis trap 4: features whose lowest level is 0 are kept from request version 3, which cannot bear them.
 #[test]
 fn features_from_level_0_are_kept_from_version_3() {

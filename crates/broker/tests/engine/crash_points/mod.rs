@@ -10,6 +10,7 @@ mod fences;
 mod outcome;
 mod run;
 mod surroundings;
+mod two_phase;
 
 use outcome::Outcome;
 use run::{Loss, Point, Run};

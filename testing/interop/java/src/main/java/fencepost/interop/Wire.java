@@ -65,6 +65,13 @@ final class Wire extends Handler {
         return "Produce " + sent.get("PRODUCE") + ", EndTxn " + sent.get("END_TXN") + ", TxnOffsetCommit " + sent.get("TXN_OFFSET_COMMIT");
     }
 
+    /** The highest versions of Produce and EndTxn since this was last asked, -1 where none was sent. */
+    synchronized String take() {
+        String seen = sent.getOrDefault("PRODUCE", -1) + " " + sent.getOrDefault("END_TXN", -1);
+        sent.clear();
+        return seen;
+    }
+
     @Override
     public void flush() {
         // Nothing is buffered.

@@ -1,0 +1,177 @@
+#!/usr/bin/env python3
+"""Real clients over the last producer epoch, with kills in between.
+
+  epochs.py EXECUTABLE DIR --java CLASSPATH --old-java CLASSPATH
+
+EXECUTABLE is Fencepost's: `fencepost.test.initial.producer.epoch` lets new transactional ids begin shortly before the last epoch, so that
+each run goes over the overflow. For each client, at each level of `transaction.version`: transactions that commit and abort, producers
+that are opened anew (InitProducerId fences the one before, an open transaction of it included), and a transaction that times out at the
+last epoch. In one run the broker is killed in the midst of it all, again and again. No client may hear of an error, save the one whose
+transaction timed out; every confirmed record must be visible once, and the producer id must have changed.
+"""
+import argparse
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'conformance'))
+
+import kprobe as k  # noqa: E402
+from kprobe import UpdateFeaturesRequest  # noqa: E402
+from turns import Java, Ledger, Librdkafka, Trouble, say  # noqa: E402
+
+PARTITIONS, FIRST_EPOCH, LAST_EPOCH = 4, 32_760, 32_766
+TRANSACTIONS, SHORT_MS, KILL_EVERY, START_S = 12, 1000, 3, 180
+CLIENTS = ('java', 'old java', 'librdkafka')
+
+
+class Node:
+    """The broker's process."""
+
+    def __init__(self, executable, data, setting):
+        with socket.socket() as free:
+            free.bind(('127.0.0.1', 0))
+            self.port = free.getsockname()[1]
+        self.command = [executable, 'serve', '--data', data, '--listen', f'127.0.0.1:{self.port}', '-X', setting]
+        self.process = None
+
+    def start(self):
+        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + START_S
+        while True:
+            try:
+                return self.probe()
+            except (OSError, k.Closed):
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def probe(self):
+        return k.Probe('127.0.0.1', self.port)
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+class Run:
+    """One client, one level, one transactional id, one topic."""
+
+    def __init__(self, node, options, name, level, way):
+        self.node, self.level, self.kind = node, level, name
+        self.bootstrap = f'127.0.0.1:{node.port}'
+        self.topic = f'{name}-{level}-{way}'.replace(' ', '-')
+        self.probe, self.ledger = node.probe(), Ledger(PARTITIONS)
+        self.set_level()
+        if self.probe.create_topic(self.topic, PARTITIONS) != 'NONE' or not self.probe.wait_topic(self.topic, PARTITIONS):
+            raise Trouble('no topic')
+        if name == 'librdkafka':
+            self.client = Librdkafka(name, self.bootstrap, self.topic, self.topic)
+        else:
+            classpath = options.java if name == 'java' else options.old_java
+            self.client = Java(name, classpath, self.bootstrap, self.topic, self.topic)
+
+    def set_level(self):
+        now = self.probe.features().get('transaction.version', 0)
+        if now != self.level:
+            update = UpdateFeaturesRequest.FeatureUpdateKey(feature='transaction.version', max_version_level=self.level,
+                                                            upgrade_type=1 if self.level > now else 2)
+            self.probe.conn.call(UpdateFeaturesRequest[2](timeout_ms=30000, feature_updates=[update], validate_only=False))
+
+    def described(self):
+        return self.probe.describe_txn(self.topic)
+
+    def by_ends(self, kill):
+        """Commits and aborts; a producer is opened anew where the level does not raise the epoch with each end."""
+        self.client.open()
+        first = self.described()['pid']
+        for number in range(TRANSACTIONS):
+            raises = self.level == 2 and self.kind == 'java'
+            if number and not raises:
+                self.client.open()
+            between = self.kill if kill and number % KILL_EVERY == 1 else lambda: None
+            self.ledger.transaction(self.client, commit=number % 3 != 2, between=between)
+        self.rotated(first)
+
+    def by_fencing(self, _):
+        """Each new producer finds an open transaction of the one before."""
+        self.client.open()
+        first = self.described()['pid']
+        for number in range(TRANSACTIONS // 2):
+            self.left_open(number)
+            self.client.close()
+            self.client.open()
+        self.ledger.transaction(self.client)
+        self.rotated(first)
+
+    def by_timeout(self, _):
+        """The transaction at the last epoch is aborted by its timeout."""
+        self.client.open(SHORT_MS)
+        first = self.described()['pid']
+        while self.described()['epoch'] < LAST_EPOCH:
+            self.client.open(SHORT_MS)
+        self.left_open(0)
+        aborted = self.probe.wait_txn(self.topic, ['CompleteAbort'])
+        if aborted['state'] != 'CompleteAbort':
+            raise Trouble(f'{self.topic}: no abort: {aborted}')
+        try:
+            self.client.commit()
+        except Trouble:
+            pass
+        else:
+            raise Trouble(f'{self.topic}: a commit of what has timed out')
+        self.client.open()
+        self.ledger.transaction(self.client)
+        self.rotated(first)
+
+    def left_open(self, number):
+        value = self.ledger.value(self.client.name)
+        self.client.begin()
+        self.client.send(number % PARTITIONS, value)
+        self.ledger.aborted[value] = number % PARTITIONS
+
+    def rotated(self, first):
+        now = self.described()
+        if now['pid'] == first or now['epoch'] > TRANSACTIONS:
+            raise Trouble(f'{self.topic}: no rotation: it was {first} and is {now}')
+
+    def kill(self):
+        self.node.kill()
+        self.probe = self.node.start()
+
+    def end(self):
+        self.client.end()
+        return self.ledger.check(self.probe, self.bootstrap, self.topic)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
+    for name in ('executable', 'data'):
+        parser.add_argument(name)
+    for name in ('--java', '--old-java'):
+        parser.add_argument(name, required=True)
+    options = parser.parse_args()
+    node, failed = Node(options.executable, options.data, f'fencepost.test.initial.producer.epoch={FIRST_EPOCH}'), 0
+    node.start()
+    try:
+        for name in CLIENTS:
+            for level, way, kill in ((2, 'ends', False), (2, 'ends', True), (1, 'ends', True), (0, 'ends', False), (2, 'fencing', False),
+                                     (1, 'fencing', False), (2, 'timeout', False), (0, 'timeout', False)):
+                what = f'{way}{" with kills" if kill else ""}'
+                try:
+                    run = Run(node, options, name, level, what.replace(' ', '-'))
+                    getattr(run, f'by_{way}')(kill)
+                    say(f'OK epochs: {name} at level {level}, by {what}: {run.end()} records')
+                except Trouble as e:
+                    failed += 1
+                    say(f'FAIL epochs: {name} at level {level}, by {what}: {e}')
+    finally:
+        node.kill()
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
