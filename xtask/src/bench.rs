@@ -6,6 +6,8 @@ mod page;
 mod start;
 mod txn;
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
@@ -29,6 +31,9 @@ pub struct Bench {
     /// Offset commits, and transactions, of the larger run of `compaction`.
     #[arg(long, default_value_t = 1_000_000)]
     count: u32,
+    /// Use this executable of Fencepost, which knows `serve`, instead of building one; for `txn`.
+    #[arg(long)]
+    executable: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -45,7 +50,7 @@ enum Name {
 pub fn run(options: &Bench) -> Result<Summary> {
     match options.name {
         Name::Start => start::run(options.runs, options.transactions),
-        Name::Txn => txn::run(options.runs),
+        Name::Txn => txn::run(options.runs, options.executable.as_deref()),
         Name::Compaction => compaction::run(options.count),
     }
 }

@@ -22,6 +22,12 @@ pub fn describe(data: &Path) -> String {
     )
 }
 
+/// How many threads wanted to run in the last minute, by the system's count: what else the machine has to do.
+pub fn load() -> String {
+    let average = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    average.split(' ').next().filter(|first| !first.is_empty()).unwrap_or("unknown").to_owned()
+}
+
 fn field(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;

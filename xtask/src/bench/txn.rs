@@ -66,7 +66,11 @@ const NOTES: &str = "\
   the last transaction: it seldom answers CONCURRENT_TRANSACTIONS to this client, and then costs it 20 ms.
 - *Read-process-write*: a consumer of a group reads a record, the transaction holds one record and the consumer's offset. Its
   AddOffsetsToTxn waits for no timer: Kafka is still completing the last transaction, and its refusal costs the client 100 ms.
-- The ratio counts, not the rates: other work may run on the machine meanwhile, for all alike.
+- `fsync`: a transaction costs five syncs: its partition added, its record, the decision, the marker, the completion. Each is in another file
+  than the one before and must not outlive a loss of power without it, so they follow one another; only the last one overlaps with
+  the next transaction.
+- The ratio counts, not the rates: other work may have run on the machine meanwhile, for all alike. A busy machine delays Kafka more
+  than a client that waits for its own timer.
 ";
 
 /// Who asks.
@@ -110,15 +114,17 @@ struct Figures {
 
 /// Measures all clients at all brokers, and writes the section. The contenders take turns, so that a busy moment of the machine
 /// does not hit one alone.
-pub fn run(runs: usize) -> Result<Summary> {
+pub fn run(runs: usize, fencepost: Option<&Path>) -> Result<Summary> {
     let began = Instant::now();
     let scratch = workspace::scratch("bench-txn")?;
     let examples = examples()?;
+    let machine = format!("{}; load average {} before the run", machine::describe(&scratch), machine::load());
     let mut all = vec![vec![Vec::new(); CONTENDERS.len()]; Client::ALL.len()];
     for _ in 0..runs {
         for (column, contender) in CONTENDERS.into_iter().enumerate() {
             let data = scratch.join("data");
-            let mut answering = Answering::start(contender, &data, &scratch.join("broker.log"), &examples)?;
+            let log = scratch.join("broker.log");
+            let mut answering = Answering::start(contender, fencepost, &data, &log, &examples)?;
             for (row, client) in Client::ALL.into_iter().enumerate() {
                 let figures = measure_again(client, &examples, answering.address)?;
                 println!(
@@ -135,7 +141,7 @@ pub fn run(runs: usize) -> Result<Summary> {
     }
     let table: Vec<Vec<Figures>> =
         all.into_iter().map(|row| row.into_iter().map(|runs| middle(&runs)).collect()).collect();
-    sections::write(PAGE, "txn", &section(&table, &machine::describe(&scratch), runs))?;
+    sections::write(PAGE, "txn", &section(&table, &machine, runs))?;
     let met = Client::ALL.iter().zip(&table).filter(|(client, row)| ratio(row) >= client.wanted()).count();
     let line = format!(
         "bench: {met} of {} targets met, {PAGE} written; {} s",
@@ -153,7 +159,13 @@ struct Answering {
 }
 
 impl Answering {
-    fn start(contender: Contender, data: &Path, log: &Path, examples: &Path) -> Result<Self> {
+    fn start(
+        contender: Contender,
+        fencepost: Option<&Path>,
+        data: &Path,
+        log: &Path,
+        examples: &Path,
+    ) -> Result<Self> {
         let mut front = None;
         let settings = match contender {
             Contender::Kafka | Contender::Fsync => Vec::new(),
@@ -164,12 +176,13 @@ impl Answering {
                 vec![PAGE_CACHE.to_owned(), format!("advertised.listeners=PLAINTEXT://{free}")]
             }
         };
-        let broker = Broker::start(Setup {
-            executable: contender.program().prepare()?,
-            data: data.to_owned(),
-            settings,
-            log: log.to_owned(),
-        })?;
+        let program = contender.program();
+        let executable = match fencepost {
+            Some(path) if program == Program::Fencepost => path.to_owned(),
+            _ => program.prepare()?,
+        };
+        let broker =
+            Broker::start(Setup { executable, data: data.to_owned(), settings, log: log.to_owned() })?;
         let Some(front) = front else {
             let address = broker.address();
             return Ok(Self { broker, address, _memory: None });
