@@ -1,4 +1,4 @@
-//! The Java programs of `testing/interop/java` and `testing/interop/streams`, built with Maven when their source has changed.
+//! The Java programs of `testing/interop/java`, `testing/interop/streams` and `testing/interop/matrix/java`, built with Maven when their source has changed.
 
 use std::fs;
 use std::process::Command;
@@ -8,9 +8,9 @@ use anyhow::{Context, Result, ensure};
 use crate::workspace;
 
 /// The client that the programs run on unless another is named.
-const NEWEST: &str = "4.4.0";
+pub const NEWEST: &str = "4.4.0";
 /// The last client that knows nothing of transactions of version 2.
-const BEFORE_VERSION_2: &str = "3.9.1";
+pub const BEFORE_VERSION_2: &str = "3.9.1";
 
 /// A command that runs one of the programs of `fencepost.interop.Main`.
 pub fn command(program: &str) -> Result<Command> {
@@ -36,7 +36,7 @@ pub fn both_classpaths() -> Result<[String; 4]> {
 }
 
 /// The class path of a project, compiled against this version of the client.
-fn classpath(project: &str, version: &str) -> Result<String> {
+pub fn classpath(project: &str, version: &str) -> Result<String> {
     let built = workspace::target_dir().join("xtask").join(format!("{project}-{version}"));
     let below = format!("testing/interop/{project}/");
     let source: String = workspace::files()?

