@@ -132,7 +132,7 @@ impl Broker {
                         tracing::warn!(directory, %error, "a deleted partition could not be unlinked");
                     }
                 };
-                self.add_deadline(cx.now.mono.plus_ms(delay_ms), Box::new(unlink));
+                self.add_chore(cx.now.mono.plus_ms(delay_ms), Box::new(unlink));
             }
             Err(error) => self.log_dir_failed(cx, &error),
         }

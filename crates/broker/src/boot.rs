@@ -88,6 +88,8 @@ impl Broker {
             settings,
             apis,
             deadlines: Default::default(),
+            chores: Default::default(),
+            turns: Default::default(),
             sync_queue: Default::default(),
             partitions: Default::default(),
             producer_budget: ProducerBudget::new(&config),

@@ -15,7 +15,7 @@ use crate::cleaning::Cleaner;
 use crate::connection::Listener;
 use crate::controller::ControllerCell;
 use crate::cx::{Cx, Task};
-use crate::deadlines::{DeadlineKey, Deadlines};
+use crate::deadlines::{DeadlineKey, Deadlines, Lane, Turns};
 use crate::edge::Edge;
 use crate::group_coordinator::{GroupCoordinator, OFFSETS_TOPIC};
 use crate::handlers::fetch::FetchSessions;
@@ -37,6 +37,9 @@ pub struct Broker {
     pub(crate) settings: BrokerSettings,
     pub(crate) apis: Apis,
     pub(crate) deadlines: Deadlines,
+    pub(crate) chores: Deadlines,
+    /// Whose turn it is among the shards that have something to do which can wait.
+    pub(crate) turns: Turns,
     pub(crate) sync_queue: SyncQueue,
     pub(crate) partitions: Partitions,
     pub(crate) producer_budget: ProducerBudget,
@@ -63,14 +66,32 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Runs everything that is due at `now`.
+    /// Runs everything that is due at `now`, in both lanes.
     pub fn tick(self: &Arc<Self>, now: Now) {
-        self.enter(now, |broker, cx| broker.deadlines.take_due(now, cx));
+        Lane::ALL.into_iter().for_each(|lane| self.tick_lane(lane, now));
     }
 
     /// When [`Self::tick`] has something to do next.
     pub fn next_deadline(&self) -> Option<Nanos> {
-        self.deadlines.next()
+        Lane::ALL.into_iter().filter_map(|lane| self.next_deadline_of(lane)).min()
+    }
+
+    /// Runs everything that is due in one lane. Each lane has a thread of its own: what is due to clients does not wait for
+    /// a chore.
+    pub fn tick_lane(self: &Arc<Self>, lane: Lane, now: Now) {
+        self.enter(now, |broker, cx| broker.lane(lane).take_due(now, cx));
+    }
+
+    /// When [`Self::tick_lane`] has something to do next.
+    pub fn next_deadline_of(&self, lane: Lane) -> Option<Nanos> {
+        self.lane(lane).next()
+    }
+
+    fn lane(&self, lane: Lane) -> &Deadlines {
+        match lane {
+            Lane::Prompt => &self.deadlines,
+            Lane::Chores => &self.chores,
+        }
     }
 
     /// The way in: runs `act`, then every task that was woken, without a lock.
@@ -88,6 +109,14 @@ impl Broker {
             self.edge.deadline_changed();
         }
         key
+    }
+
+    /// Runs a chore at `at`, in its lane.
+    pub(crate) fn add_chore(&self, at: Nanos, task: Task) {
+        self.chores.add(at, task);
+        if self.chores.next() == Some(at) {
+            self.edge.chores_changed();
+        }
     }
 
     /// What the metadata log says, as far as it is durable.

@@ -15,7 +15,7 @@ use crate::Broker;
 use crate::cx::Cx;
 use crate::partition::Partition;
 
-/// A step works through so many bytes of a log: a few milliseconds, by which everything else that is due may be late.
+/// A step works through so many bytes of a log: a few milliseconds, by which other chores may be late.
 const STEP_BYTES: u64 = 1 << 20;
 /// Milliseconds in a second.
 const SECOND_MS: f64 = 1_000.0;
@@ -72,7 +72,7 @@ impl Broker {
             let wait_ms = broker.clean_a_little(cx).unwrap_or(backoff_ms);
             broker.plan_cleaning(cx.now, wait_ms);
         };
-        self.add_deadline(now.mono.plus_ms(wait_ms), Box::new(clean));
+        self.add_chore(now.mono.plus_ms(wait_ms), Box::new(clean));
     }
 
     /// Before a clean stop: a replacement that has begun is completed, the rest is left to another time.

@@ -1,4 +1,4 @@
-//! The one queue of everything that is due at a time.
+//! Everything that is due at a time: one queue for what clients wait for, one for chores.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,6 +12,20 @@ use crate::cx::{Cx, Task};
 pub struct DeadlineKey {
     at: Nanos,
     number: u64,
+}
+
+/// Which queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// What clients wait for: timeouts of transactions, sessions, parked requests.
+    Prompt,
+    /// What may be late by as long as a sync or a look at all partitions takes: retention, checkpoints, the cleaner.
+    Chores,
+}
+
+impl Lane {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Prompt, Self::Chores];
 }
 
 #[derive(Default)]
@@ -60,6 +74,26 @@ impl Deadlines {
     }
 }
 
+/// After a turn the next one comes no sooner than this.
+const TURN_MS: i64 = 20;
+
+/// One turn after the other for everybody's work that can wait, so that much of it at once keeps neither the thread nor the
+/// disk from what cannot.
+#[derive(Default)]
+pub struct Turns {
+    next: Mutex<Nanos>,
+}
+
+impl Turns {
+    /// When whoever asks has its turn: at once if nobody had one lately, else after all who asked before.
+    pub fn take(&self, now: Now) -> Nanos {
+        let mut next = self.next.lock().expect("no holder of this lock panics");
+        let turn = now.mono.max(*next);
+        *next = turn.plus_ms(TURN_MS);
+        turn
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -91,5 +125,13 @@ mod tests {
         cx.run(&broker);
         assert_eq!(*ran.lock().unwrap(), ["a", "b", "c"]);
         assert_eq!(deadlines.next(), Some(NOW.mono.plus_ms(30)));
+    }
+    /// Turns are apart from one another; nobody waits where nobody was.
+    #[test]
+    fn turns_come_one_after_the_other() {
+        let turns = Turns::default();
+        let taken: Vec<_> = [0, 0, 5, 100].into_iter().map(|at_ms| turns.take(later(at_ms))).collect();
+        let expected = [0, TURN_MS, 2 * TURN_MS, 100].map(|at_ms| NOW.mono.plus_ms(at_ms));
+        assert_eq!(taken, expected);
     }
 }

@@ -5,6 +5,11 @@ pub trait Edge: Send + Sync {
     /// The earliest deadline may have come nearer: ask `Broker::next_deadline` again.
     fn deadline_changed(&self);
 
+    /// The same for the lane of chores alone.
+    fn chores_changed(&self) {
+        self.deadline_changed();
+    }
+
     /// A partition is dirty: call `Broker::sync_next`.
     fn sync_needed(&self);
 

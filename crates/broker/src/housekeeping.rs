@@ -28,7 +28,7 @@ impl Broker {
 
     fn plan_chore(self: &Arc<Self>, now: Now, every_ms: i64, chore: Chore) {
         let at = now.mono.plus_ms(every_ms.max(1));
-        self.add_deadline(
+        self.add_chore(
             at,
             Box::new(move |broker, cx| {
                 chore(broker, cx);
@@ -50,7 +50,7 @@ impl Broker {
                 }
             }
         };
-        self.add_deadline(now.mono.plus_ms(delay_ms), Box::new(unlink));
+        self.add_chore(now.mono.plus_ms(delay_ms), Box::new(unlink));
     }
 
     /// What is to be remembered of every log.

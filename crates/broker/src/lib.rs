@@ -15,7 +15,8 @@
 //!   exceptions: [`Edge`] is told under locks (it must not call back), and the publication of an image, which opens logs,
 //!   has a lock of its own.
 //! - B3: an answer never precedes what it promises: it waits for the high watermark to pass what it wrote.
-//! - B4: nothing polls and nothing sleeps: conditions wake, and deadlines sit in one queue.
+//! - B4: nothing polls and nothing sleeps: conditions wake, and deadlines sit in two queues: one for clients, one for
+//!   chores.
 //! - B5: lock order: publication, shard, partition; the table of fetch sessions, a session. Every other lock is a leaf.
 //! - B6: what is kept for clients (parked requests, sessions, watchers) has a limit, and goes when it is answered.
 
@@ -56,6 +57,7 @@ pub use boot::StartError;
 pub use broker::Broker;
 pub use connection::{Connection, ConnectionId, Listener};
 pub use cx::Cx;
+pub use deadlines::Lane;
 pub use edge::Edge;
 pub use fencepost_metadata as metadata;
 pub use inspect::Standing;

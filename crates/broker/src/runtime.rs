@@ -8,6 +8,7 @@
 //! the append alone; neither over a sync, a parked request or foreign code.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fencepost_coordinator::{Decision, LogPosition, Record, Refusal, Shard, Token};
@@ -28,7 +29,7 @@ use crate::waiting::Waited;
 pub enum AskError<F> {
     /// The shard refused.
     Refused(F),
-    /// The log did not take the records, or went away before they were durable.
+    /// The log did not take the records, or went away before they were durable; or there is no room for what was asked.
     Failed(ErrorCode),
 }
 
@@ -81,6 +82,11 @@ pub trait HostedShard:
         (asked.respond)(broker, cx, Err(AskError::Refused(refusal)));
     }
 
+    /// How many things of clients it remembers, for budgets and metrics; 0 where nobody counts them.
+    fn held(&self) -> usize {
+        0
+    }
+
     /// Maps an append error of the log to the code that the coordinator's callers get.
     fn append_error(code: ErrorCode) -> ErrorCode;
 }
@@ -107,6 +113,8 @@ impl<S: Shard> Asked<S> {
 /// A shard with its log.
 pub struct ShardCell<S: Shard> {
     partition: Arc<Partition>,
+    /// [`HostedShard::held`], to be read without the lock.
+    held: AtomicUsize,
     state: Mutex<ShardState<S>>,
 }
 
@@ -119,6 +127,8 @@ struct ShardState<S: Shard> {
     idle_ticks: u32,
     /// After an idle tick: when the next one may come.
     next_tick_at: Nanos,
+    /// What is due by the wall clock alone waits for this turn, once it has asked for one.
+    turn: Option<Nanos>,
 }
 
 /// The entry in the queue of deadlines that stands for the shard's own.
@@ -175,7 +185,8 @@ impl<S: HostedShard> ShardCell<S> {
             }
             Ok(())
         })?;
-        shard.check();
+        check_in_debug(&shard);
+        let held = AtomicUsize::new(shard.held());
         let state = ShardState {
             shard,
             next_token: 0,
@@ -183,13 +194,19 @@ impl<S: HostedShard> ShardCell<S> {
             armed: None,
             idle_ticks: 0,
             next_tick_at: Nanos(0),
+            turn: None,
         };
-        Ok(Arc::new(Self { partition, state: Mutex::new(state) }))
+        Ok(Arc::new(Self { partition, held, state: Mutex::new(state) }))
     }
 
     /// The partition that holds this shard's log.
     pub fn partition(&self) -> &Arc<Partition> {
         &self.partition
+    }
+
+    /// How many things of clients the shard remembers, a moment ago.
+    pub fn held(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, ShardState<S>> {
@@ -302,6 +319,7 @@ impl<S: HostedShard> ShardCell<S> {
                 };
                 state.shard.replay(position, record);
             }
+            self.held.store(state.shard.held(), Ordering::Relaxed);
             durable = state.shard.stepped(self, cx, &records);
             base.plus(records.len() as i64)
         };
@@ -329,11 +347,14 @@ impl<S: HostedShard> ShardCell<S> {
 
     fn arm(self: &Arc<Self>, state: &mut ShardState<S>, broker: &Arc<Broker>, now: Now) {
         let wanted = state.shard.next_deadline().map(|deadline| {
+            let by_wall = |wall| {
+                let at = Deadline::Wall(wall).on_mono(now).min(now.mono.plus_ms(WALL_LOOK_AGAIN_MS));
+                at.max(state.turn.unwrap_or_default())
+            };
             let at = match deadline {
                 Deadline::Mono(at) => at,
-                Deadline::Wall(_) | Deadline::Either { .. } => {
-                    deadline.on_mono(now).min(now.mono.plus_ms(WALL_LOOK_AGAIN_MS))
-                }
+                Deadline::Wall(wall) => by_wall(wall),
+                Deadline::Either { wall, mono } => by_wall(wall).min(mono),
             };
             // A deadline that its own tick did not settle must not spin.
             (deadline, at.max(state.next_tick_at))
@@ -357,8 +378,9 @@ impl<S: HostedShard> ShardCell<S> {
         {
             let mut state = self.lock();
             state.armed = None;
-            let due = state.shard.next_deadline().is_some_and(|deadline| deadline.is_due(cx.now));
-            if !due {
+            let due = state.shard.next_deadline().filter(|deadline| deadline.is_due(cx.now));
+            let is_due = due.is_some_and(|due| can_not_wait(due, cx.now) || state.has_turn(broker, cx.now));
+            if !is_due {
                 self.arm(&mut state, broker, cx.now);
                 return;
             }
@@ -370,6 +392,26 @@ impl<S: HostedShard> ShardCell<S> {
         self.ask(broker, cx, S::tick(), Box::new(|_, _, _| ()));
         let mut state = self.lock();
         self.arm(&mut state, broker, cx.now);
+    }
+}
+
+/// Whether what is due is due by the monotonic clock: only what takes days is due by the wall clock, and can wait a little.
+fn can_not_wait(due: Deadline, now: Now) -> bool {
+    match due {
+        Deadline::Wall(_) => false,
+        Deadline::Mono(mono) | Deadline::Either { mono, .. } => now.mono >= mono,
+    }
+}
+
+impl<S: Shard> ShardState<S> {
+    /// Whether it is this shard's turn; if not, it will be.
+    fn has_turn(&mut self, broker: &Broker, now: Now) -> bool {
+        let turn = *self.turn.get_or_insert_with(|| broker.turns.take(now));
+        let is_here = turn <= now.mono;
+        if is_here {
+            self.turn = None;
+        }
+        is_here
     }
 }
 

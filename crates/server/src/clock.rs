@@ -1,6 +1,6 @@
 //! The real clock.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use fencepost_types::{Millis, Nanos, Now};
 
@@ -22,8 +22,8 @@ impl Clock {
         Now { wall: Millis(wall), mono: Nanos(self.origin.elapsed().as_nanos() as u64) }
     }
 
-    /// The point of the runtime's clock at which monotonic time `at` is reached.
-    pub(crate) fn instant(&self, at: Nanos) -> tokio::time::Instant {
-        tokio::time::Instant::from_std(self.origin + std::time::Duration::from_nanos(at.0))
+    /// How long it is until monotonic time `at`; nothing when that has been.
+    pub(crate) fn until(&self, at: Nanos) -> Duration {
+        Duration::from_nanos(at.0).saturating_sub(self.origin.elapsed())
     }
 }

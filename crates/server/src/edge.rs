@@ -1,23 +1,25 @@
-//! The threads around the engine: one timer, a few syncers, and what wakes them.
+//! The threads around the engine: a timer for each lane of deadlines, a few syncers, and what wakes them.
 
 use std::fs::File;
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-use fencepost_broker::{Broker, Edge};
+use fencepost_broker::{Broker, Edge, Lane};
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
+use crate::timer::{Timer, run_timer};
 
 /// Threads that sync files. Each takes another partition, so that syncs of different files overlap.
 const SYNC_THREADS: usize = 2;
 /// Random bytes are read from the system in pieces of this size.
 const RANDOM_POOL_BYTES: usize = 512;
 
-/// Wakes the timer and the syncers on behalf of the engine.
+/// Wakes the timers and the syncers on behalf of the engine.
 pub(crate) struct RealEdge {
-    deadline: Notify,
+    prompt: Timer,
+    chores: Timer,
     sync: Mutex<SyncSignal>,
     sync_wanted: Condvar,
     random: Mutex<RandomPool>,
@@ -42,7 +44,8 @@ impl RealEdge {
         let source = File::open("/dev/urandom")?;
         let pool = RandomPool { source, bytes: [0; RANDOM_POOL_BYTES], used: RANDOM_POOL_BYTES };
         Ok(Self {
-            deadline: Notify::new(),
+            prompt: Timer::default(),
+            chores: Timer::default(),
             sync: Mutex::new(SyncSignal::default()),
             sync_wanted: Condvar::new(),
             random: Mutex::new(pool),
@@ -59,6 +62,14 @@ impl RealEdge {
                 return sentence;
             }
             failed.await;
+        }
+    }
+
+    /// The timer of a lane.
+    pub(crate) fn timer(&self, lane: Lane) -> &Timer {
+        match lane {
+            Lane::Prompt => &self.prompt,
+            Lane::Chores => &self.chores,
         }
     }
 
@@ -80,7 +91,11 @@ impl RealEdge {
 
 impl Edge for RealEdge {
     fn deadline_changed(&self) {
-        self.deadline.notify_one();
+        self.prompt.look_again();
+    }
+
+    fn chores_changed(&self) {
+        self.chores.look_again();
     }
 
     fn sync_needed(&self) {
@@ -114,12 +129,12 @@ impl Edge for RealEdge {
 /// The running threads; they end when told to.
 pub(crate) struct Threads {
     edge: Arc<RealEdge>,
+    timers: Vec<JoinHandle<()>>,
     syncers: Vec<JoinHandle<()>>,
-    timer: tokio::task::JoinHandle<()>,
 }
 
 impl Threads {
-    /// Starts the timer on the current runtime, and the syncers.
+    /// Starts the timers and the syncers.
     pub(crate) fn start(broker: &Arc<Broker>, edge: &Arc<RealEdge>, clock: Clock) -> std::io::Result<Self> {
         let mut syncers = Vec::new();
         for number in 0..SYNC_THREADS {
@@ -131,35 +146,23 @@ impl Threads {
                 }
             })?);
         }
-        let timer = tokio::spawn(run_timer(Arc::clone(broker), Arc::clone(edge), clock));
-        Ok(Self { edge: Arc::clone(edge), syncers, timer })
-    }
-
-    /// Ends the timer and the syncers; what is dirty stays dirty.
-    pub(crate) async fn stop(self) {
-        self.timer.abort();
-        // It may be in the middle of a tick, which the clean stop must not meet.
-        let _ = self.timer.await;
-        self.edge.stop_syncers();
-        for syncer in self.syncers {
-            // A syncer that panicked has aborted the process already.
-            let _ = syncer.join();
+        let mut timers = Vec::new();
+        for (lane, name) in [(Lane::Prompt, "timer"), (Lane::Chores, "chores")] {
+            let (broker, edge) = (Arc::clone(broker), Arc::clone(edge));
+            let thread = std::thread::Builder::new().name(name.to_owned());
+            timers.push(thread.spawn(move || run_timer(&broker, edge.timer(lane), lane, clock))?);
         }
+        Ok(Self { edge: Arc::clone(edge), timers, syncers })
     }
-}
 
-async fn run_timer(broker: Arc<Broker>, edge: Arc<RealEdge>, clock: Clock) {
-    loop {
-        let changed = edge.deadline.notified();
-        match broker.next_deadline() {
-            None => changed.await,
-            Some(at) => {
-                let sleep = tokio::time::sleep_until(clock.instant(at));
-                tokio::select! {
-                    () = sleep => broker.tick(clock.now()),
-                    () = changed => {}
-                }
-            }
+    /// Ends the timers and the syncers; what is dirty stays dirty.
+    pub(crate) fn stop(self) {
+        // A timer may be in the middle of a tick, which the clean stop must not meet.
+        Lane::ALL.into_iter().for_each(|lane| self.edge.timer(lane).stop());
+        self.edge.stop_syncers();
+        for thread in self.timers.into_iter().chain(self.syncers) {
+            // One that panicked has aborted the process already.
+            let _ = thread.join();
         }
     }
 }

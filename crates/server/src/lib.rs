@@ -22,6 +22,7 @@ pub mod dump;
 mod edge;
 mod metrics;
 mod server;
+mod timer;
 
 pub use clock::Clock;
 pub use configuration::{configuration_page, settings_from};

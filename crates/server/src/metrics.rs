@@ -12,17 +12,19 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use fencepost_broker::{Broker, Standing};
+use fencepost_broker::{Broker, Lane, Standing};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+
+use crate::edge::RealEdge;
 
 const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -37,12 +39,16 @@ impl Metrics {
     /// Listens on `listen` (HOST:PORT; port 0 picks a free one) until `stop` changes.
     pub(crate) async fn serve(
         broker: &Arc<Broker>,
+        edge: &RealEdge,
         listen: &str,
         mut stop: watch::Receiver<bool>,
     ) -> std::io::Result<Self> {
         let socket = TcpListener::bind(listen).await?;
         let address = socket.local_addr()?;
         let mut registry = Registry::default();
+        let lateness = edge.timer(Lane::Prompt).lateness().clone();
+        let help = "From a deadline until what was due then has been decided";
+        registry.register_with_unit("fencepost_deadline_lateness", help, Unit::Seconds, lateness);
         registry.register_collector(Box::new(Readings(Arc::downgrade(broker))));
         let router = Router::new().route("/metrics", get(page)).with_state(Arc::new(registry));
         let serving = tokio::spawn(async move {
@@ -109,6 +115,11 @@ impl Collector for Readings {
             ("kafka_server_replicamanager_produceridcount", "Producer entries of all partitions", producers),
             ("fencepost_producer_entries", "Producer entries of all partitions", producers),
             ("fencepost_transactional_ids", "Transactional ids known", broker.transactional_ids() as i64),
+            (
+                "fencepost_transactional_ids_max",
+                "Transactional ids there is room for",
+                broker.transactional_ids_max(),
+            ),
             ("kafka_server_replicamanager_partitioncount", "Partitions served", standings.len() as i64),
             ("kafka_server_replicamanager_leadercount", "Partitions led", standings.len() as i64),
             ("kafka_controller_kafkacontroller_activecontrollercount", "Active controllers", 1),
@@ -120,6 +131,11 @@ impl Collector for Readings {
         let counters = [
             ("fencepost_producer_entries_evicted", "Producers forgotten early", broker.producers_evicted()),
             ("fencepost_producer_entries_refused", "Batches refused: no room", broker.producers_refused()),
+            (
+                "fencepost_transactional_ids_refused",
+                "New ids refused: no room",
+                broker.transactional_ids_refused(),
+            ),
         ];
         for (name, help, value) in counters {
             let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -118,7 +118,7 @@ impl Server {
         let metrics = match broker.metrics_listener() {
             None => None,
             Some(listen) => {
-                let serving = Metrics::serve(&broker, &listen, stop.clone()).await;
+                let serving = Metrics::serve(&broker, &edge, &listen, stop.clone()).await;
                 Some(serving.map_err(|source| ServerError::Listen { address: listen, source })?)
             }
         };
@@ -151,7 +151,7 @@ impl Server {
         if let Some(metrics) = self.metrics {
             metrics.stop().await;
         }
-        self.threads.stop().await;
+        self.threads.stop();
         self.broker.stop(&|| self.clock.now()).map_err(|error| ServerError::Failed(error.to_string()))
     }
 }

@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use fencepost_coordinator::{Decision, LogPosition, Shard, Token};
-use fencepost_types::{Deadline, Millis, Now, Offset, ProducerEpoch, ProducerId, TransactionVersion};
+use fencepost_types::{Deadline, Millis, Nanos, Now, Offset, ProducerEpoch, ProducerId, TransactionVersion};
 
 use crate::errors::Refusal;
 use crate::index::Index;
@@ -27,7 +27,7 @@ pub enum Soft {
 }
 
 /// Due whatever the clock shows.
-const AT_ONCE: Millis = Millis(i64::MIN);
+const AT_ONCE: Nanos = Nanos(0);
 
 /// The settings that rules of this crate read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -113,7 +113,7 @@ impl TransactionShard {
     }
 
     /// All transactional ids, in their order.
-    pub fn transactions(&self) -> impl Iterator<Item = (&TransactionalId, &TxnMetadata)> {
+    pub fn transactions(&self) -> impl ExactSizeIterator<Item = (&TransactionalId, &TxnMetadata)> {
         self.entries.iter().map(|(id, entry)| (id, &entry.txn))
     }
 
@@ -258,7 +258,7 @@ impl Shard for TransactionShard {
 
     fn next_deadline(&self) -> Option<Deadline> {
         if self.index.first_without_partitions().is_some() {
-            return Some(Deadline::Wall(AT_ONCE));
+            return Some(Deadline::Mono(AT_ONCE));
         }
         let expiry = self.index.next_expiry(self.config.transactional_id_expiration_ms);
         match (expiry, self.timeouts.next()) {

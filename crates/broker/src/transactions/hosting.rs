@@ -68,6 +68,10 @@ impl HostedShard for TransactionShard {
         }
     }
 
+    fn held(&self) -> usize {
+        self.transactions().len()
+    }
+
     fn append_error(code: ErrorCode) -> ErrorCode {
         append_code(code)
     }
@@ -123,11 +127,18 @@ fn ask_with_producer_id(
     cx: &mut Cx,
     mut asked: Asked<TransactionShard>,
 ) {
+    // Before a producer id is spent on it, and again after the wait for one.
+    if let Err(code) = broker.admit_id(cell, &asked.request) {
+        return (asked.respond)(broker, cx, Err(AskError::Failed(code)));
+    }
     let cell = Arc::clone(cell);
     broker.producer_ids.take(
         broker,
         cx,
         Box::new(move |broker, cx, fresh| {
+            if let Err(code) = broker.admit_id(&cell, &asked.request) {
+                return (asked.respond)(broker, cx, Err(AskError::Failed(code)));
+            }
             let Some(fresh) = fresh else {
                 (asked.respond)(broker, cx, Err(AskError::Failed(ErrorCode::CoordinatorLoadInProgress)));
                 return;

@@ -1,6 +1,7 @@
 //! The transaction coordinator's side of the engine: its shards, who waits for a transaction to complete, the blocks of
 //! producer ids, and the sending of markers.
 
+mod budget;
 mod completing;
 mod hosting;
 mod marker_sender;
@@ -14,6 +15,7 @@ use fencepost_types::{ErrorCode, PartitionIndex, partition_for};
 
 use crate::runtime::ShardCell;
 
+pub(crate) use budget::IdBudget;
 pub(crate) use completing::Completing;
 pub(crate) use producer_ids::ProducerIds;
 
@@ -28,6 +30,7 @@ pub type TransactionCell = ShardCell<TransactionShard>;
 pub(crate) struct TransactionCoordinator {
     cells: RwLock<Cells>,
     pub(crate) completing: Completing,
+    pub(crate) id_budget: IdBudget,
 }
 
 #[derive(Default)]
@@ -55,6 +58,12 @@ impl TransactionCoordinator {
         }
         let partition = partition_for(transactional_id, cells.partition_count);
         cells.by_partition.get(&partition).cloned().ok_or(ErrorCode::NotCoordinator)
+    }
+
+    /// How many transactional ids the shards know together.
+    pub(crate) fn ids(&self) -> usize {
+        let cells = self.cells.read().expect("no holder of this lock panics");
+        cells.by_partition.values().map(|cell| cell.held()).sum()
     }
 
     /// Every shard, in order of the partitions.

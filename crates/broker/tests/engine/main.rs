@@ -21,5 +21,6 @@ mod transaction_rotation;
 mod transaction_time;
 mod transaction_traps;
 mod transaction_versions;
+mod transactional_ids;
 mod transactions;
 mod wire;

@@ -24,6 +24,7 @@ typed_config! {
         metrics_listener: Option<String> = "fencepost.metrics.listener",
         producer_entries_max: i64 = "fencepost.producer.entries.max",
         producer_entries_partition_max: i64 = "fencepost.producer.entries.partition.max",
+        transactional_ids_max: i64 = "fencepost.transactional.ids.max",
         test_initial_producer_epoch: i16 = "fencepost.test.initial.producer.epoch",
         socket_request_max_bytes: i32 = "socket.request.max.bytes",
         socket_listen_backlog_size: i32 = "socket.listen.backlog.size",

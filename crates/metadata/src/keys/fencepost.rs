@@ -2,7 +2,7 @@
 
 use super::Kind::{List, Long, Short, String};
 use super::Rule::{Any, AtLeast, Between, OneOf};
-use super::Update::ReadOnly;
+use super::Update::{ClusterWide, ReadOnly};
 use super::{Key, key};
 
 /// The keys, in order of name.
@@ -20,4 +20,6 @@ pub(super) const KEYS: &[Key] = &[
         "Producers that one partition remembers; beyond it those go that were silent longest.").used(),
     key("fencepost.test.initial.producer.epoch", Short, Some("0"), Between(0, 32_766), ReadOnly,
         "Epoch that new transactional ids begin with, for tests of exhausted epochs.").used().internal(),
+    key("fencepost.transactional.ids.max", Long, Some("2000000"), AtLeast(1), ClusterWide,
+        "Transactional ids that the coordinators of this broker remember together; beyond it new ones are refused.").used(),
 ];

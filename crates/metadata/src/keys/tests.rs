@@ -31,7 +31,7 @@ fn all_keys_are_there() {
     let count =
         |scope: Scope, internal: bool| scope.keys().iter().filter(|key| key.internal == internal).count();
     let of_brokers = (count(Scope::Broker, false), count(Scope::Broker, true));
-    assert_eq!(of_brokers, (350 + 4, 29 + 1), "four are ours, and one of the internal ones");
+    assert_eq!(of_brokers, (350 + 6, 29 + 1), "six are ours, and one of the internal ones");
     assert_eq!((count(Scope::Topic, false), count(Scope::Topic, true)), (37, 1));
     assert_eq!((count(Scope::Group, false), count(Scope::Group, true)), (21, 6));
     assert_eq!(count(Scope::ClientMetrics, false), 3);

@@ -29,6 +29,9 @@ fn the_page_shows_what_is_there() {
     let before = get(address, "/metrics");
     assert!(before.starts_with("HTTP/1.1 200"), "{before}");
     assert_eq!(value(&before, "fencepost_transactional_ids"), Some("0"));
+    assert_eq!(value(&before, "fencepost_transactional_ids_max"), Some("2000000"));
+    assert_eq!(value(&before, "fencepost_transactional_ids_refused_total"), Some("0"));
+    assert!(value(&before, "fencepost_deadline_lateness_seconds_count").is_some(), "{before}");
     assert_eq!(value(&before, "fencepost_producer_entries_evicted_total"), Some("0"));
     let mut client = server.client();
     assert_eq!(client.create_topic("seen", 1), 0);

@@ -26,6 +26,9 @@ pub use producer::{Producer, batch, plain_batch, values_of};
 
 /// Where every test's clock begins.
 const START: Now = Now { wall: Millis(1_700_000_000_000), mono: Nanos(1_000_000_000) };
+/// Kinds of UpdateFeatures: up, and down where nothing is lost.
+const UPGRADE: i8 = 1;
+const SAFE_DOWNGRADE: i8 = 2;
 /// More syncs than any test needs: beyond them something goes in a circle.
 const SYNCS_MAX: usize = 10_000;
 /// The same for deadlines.
@@ -218,17 +221,23 @@ impl World {
 
     /// Finalizes a level of `transaction.version`, up or down.
     pub fn set_transaction_version(self: &Rc<Self>, level: i16) {
-        let answer = self.client().ask(1, &Self::transaction_version_request(level));
-        assert_eq!(answer.error_code, 0, "{answer:?}");
+        let request = |upgrade_type| Self::update_request(level, upgrade_type);
+        let codes = [UPGRADE, SAFE_DOWNGRADE].map(|way| self.client().ask(1, &request(way)).error_code);
+        // The other way is refused.
+        assert!(codes.contains(&0), "{codes:?}");
     }
 
-    /// The request of [`Self::set_transaction_version`].
+    /// One request of [`Self::set_transaction_version`]: the highest level is reached from below, the others from above.
     pub fn transaction_version_request(level: i16) -> UpdateFeaturesRequest {
-        const SAFE_DOWNGRADE: i8 = 2;
+        const HIGHEST: i16 = 2;
+        Self::update_request(level, if level == HIGHEST { UPGRADE } else { SAFE_DOWNGRADE })
+    }
+
+    fn update_request(level: i16, upgrade_type: i8) -> UpdateFeaturesRequest {
         let update = update_features_request::FeatureUpdates {
             feature: "transaction.version".to_owned(),
             max_version_level: level,
-            upgrade_type: SAFE_DOWNGRADE,
+            upgrade_type,
             ..Default::default()
         };
         UpdateFeaturesRequest { feature_updates: vec![update], ..Default::default() }
