@@ -52,10 +52,20 @@ fn txn_offset_commit_hears_of_the_verification_by_its_version() {
     assert_eq!(by_version(NetworkException), [CoordinatorNotAvailable, load, load, load]);
     assert_eq!(by_version(load), [CoordinatorNotAvailable, load, load, load]);
     assert_eq!(by_version(ProducerFenced), [InvalidProducerEpoch; 4]);
-    assert_eq!(by_version(NotLeaderOrFollower), [NotCoordinator; 4]);
-    assert_eq!(by_version(RequestTimedOut), [CoordinatorNotAvailable; 4]);
-    assert_eq!(by_version(MessageTooLarge), [UnknownServerError; 4]);
-    assert_eq!(by_version(ConcurrentTransactions), [ConcurrentTransactions; 4]);
+    for (expected, codes) in [
+        (CoordinatorNotAvailable, &[UnknownTopicOrPartition, NotEnoughReplicas, RequestTimedOut][..]),
+        (NotCoordinator, &[NotLeaderOrFollower, KafkaStorageError]),
+        (UnknownServerError, &[MessageTooLarge, RecordListTooLarge, InvalidFetchSize]),
+    ] {
+        for code in codes {
+            assert_eq!(by_version(*code), [expected; 4], "{code}");
+        }
+    }
+    for code in
+        [InvalidProducerEpoch, InvalidProducerIdMapping, ConcurrentTransactions, InvalidTxnState, None]
+    {
+        assert_eq!(by_version(code), [code; 4], "{code}");
+    }
 }
 
 /// §5: what a failed append to the transaction log is to the one who asked (coordinator trap 29: it may yet be

@@ -78,6 +78,37 @@ fn adding(version: TransactionVersion) -> Vec<Case> {
         let expected = format!("Ongoing 100/5 L4{tag} -> NONE");
         cases.push(Case::new("7.1 | 9 added", format!("{state}, nothing"), seen, expected));
     }
+    // The start is that of the first add; the union of the partitions; the timeout stays.
+    for state in [Empty, Ongoing, CompleteCommit, CompleteAbort] {
+        let before = txn_in(state, V0);
+        let mut coordinator = Coordinator::with(V2, before.clone());
+        coordinator.now = at(40);
+        let answer = word(&coordinator.ask(&add((P, 5), &[2], version)));
+        let txn = coordinator.txn();
+        let is_union = txn.partitions.is_superset(&before.partitions)
+            && txn.partitions.len() == before.partitions.len() + 1
+            && txn.timeout_ms == before.timeout_ms;
+        let start =
+            if txn.start == before.start { "kept".to_string() } else { (txn.start.0 - T).to_string() };
+        let seen = format!("{answer} {is_union} {} {start}", txn.last_update.0 - T);
+        let expected = if state == Ongoing { "NONE true 40 kept" } else { "NONE true 40 40" };
+        cases.push(Case::new(
+            "7.1 | 9 the record",
+            format!("{state}, TV{}", version.level()),
+            seen,
+            expected,
+        ));
+    }
+    // A replaced id is another one, at any epoch.
+    for epoch in [LAST, 0] {
+        let seen = outcome(V2, Some(&rotated(CompleteCommit, V2)), &add((REPLACED, epoch), &[0], version));
+        cases.push(Case::new(
+            "7.1 | 5 other producer id",
+            format!("replaced, {epoch}"),
+            seen,
+            "INVALID_PRODUCER_ID_MAPPING",
+        ));
+    }
     cases
 }
 

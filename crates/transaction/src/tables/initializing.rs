@@ -30,6 +30,78 @@ pub(super) fn cases() -> Vec<Case> {
         cases.extend(without_an_epoch(state));
     }
     cases.extend(open_and_completing());
+    cases.extend(two_phase());
+    cases.extend(records());
+    cases
+}
+
+/// Steps 4 to 6 where two-phase commit is allowed, and their order.
+fn two_phase() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (is_allowed, enable, keep, timeout_ms, row, expected) in [
+        (true, true, false, 60_000, "4 two-phase commit is on", "NONE 100/6, for 2147483647 ms"),
+        (true, true, false, 0, "4 two-phase commit is on", "NONE 100/6, for 2147483647 ms"),
+        (true, true, false, i32::MAX, "4 two-phase commit is on", "NONE 100/6, for 2147483647 ms"),
+        (true, false, false, 7, "4 two-phase commit is on", "NONE 100/6, for 7 ms"),
+        (true, true, true, 60_000, "5 keep prepared", "UNSUPPORTED_VERSION, for 60000 ms"),
+        (true, false, true, 0, "5 keep prepared", "UNSUPPORTED_VERSION, for 60000 ms"),
+        (false, false, true, 0, "5 keep prepared", "UNSUPPORTED_VERSION, for 60000 ms"),
+        (
+            false,
+            true,
+            true,
+            0,
+            "4 two-phase commit is off",
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED, for 60000 ms",
+        ),
+        (true, false, false, i32::MAX, "6 timeout", "INVALID_TRANSACTION_TIMEOUT, for 60000 ms"),
+    ] {
+        let mut coordinator = Coordinator::with(V2, txn_in(Empty, V0));
+        let config =
+            ShardConfig { two_phase_commit_enable: is_allowed, ..coordinator.shard.config().clone() };
+        coordinator.shard.set_config(config);
+        let answer = coordinator.ask(&asked(|request| {
+            request.enable_two_phase_commit = enable;
+            request.keep_prepared_txn = keep;
+            request.timeout_ms = timeout_ms;
+        }));
+        let seen = format!("{}, for {} ms", word(&answer), coordinator.txn().timeout_ms);
+        let cell = format!("allowed {is_allowed}, enable {enable}, keep {keep}, {timeout_ms} ms");
+        cases.push(Case::new(format!("6 | {row}"), cell, seen, expected));
+    }
+    cases
+}
+
+/// What a success writes, also where it only repeats an answer: no partitions, no start, the timeout that was asked for.
+fn records() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for state in IDLE {
+        for (relation, expected) in [("none", None), ("current", Some((P, 5))), ("last", Some((P, 4)))] {
+            let mut coordinator = Coordinator::with(V2, txn_in(state, V2));
+            coordinator.now = at(40);
+            let mut request = init(expected);
+            if let Request::InitProducerId(inner) = &mut request {
+                inner.timeout_ms = 7;
+            }
+            let answer = word(&coordinator.ask(&request));
+            let txn = coordinator.txn();
+            let since = txn.last_update.0 - T;
+            let seen = format!(
+                "{} {} {} {} {since} {}",
+                answer.starts_with("NONE"),
+                txn.state,
+                txn.partitions.len(),
+                txn.start.0,
+                txn.timeout_ms
+            );
+            cases.push(Case::new(
+                "6 | the record",
+                format!("{state}, {relation}"),
+                seen,
+                "true Empty 0 -1 40 7",
+            ));
+        }
+    }
     cases
 }
 
