@@ -197,32 +197,37 @@ class Settling:
             self.done.set()
 
 
+async def settle(options, member, settling, knows):
+    """The life of a member until all have settled: `knows` says that it has its assignment."""
+    while not settling.done.is_set():
+        if not knows:
+            await member.join()
+            settling.settled(member.generation)
+        knows = await member.heartbeat()
+        if knows:
+            try:
+                await asyncio.wait_for(settling.done.wait(), options.heartbeat_ms / 1000)
+            except asyncio.TimeoutError:
+                pass
+
+
 async def classic(options):
     group = b'classic-' + uuid.uuid4().hex[:8].encode()
     members = [Classic(connection, group) for connection in await connections(options.address, options.members)]
-
-    async def settle(member, settling, knows):
-        while not settling.done.is_set():
-            if not knows:
-                await member.join()
-                settling.settled(member.generation)
-            knows = await member.heartbeat()
-            if knows:
-                await asyncio.sleep(options.heartbeat_ms / 1000)
 
     await members[0].ask_for_id()
     begin = time.monotonic()
     settling = Settling(len(members))
     await asyncio.gather(*(member.ask_for_id() for member in members[1:]))
     ids = time.monotonic() - begin
-    tasks = [asyncio.ensure_future(settle(member, settling, False)) for member in members]
+    tasks = [asyncio.ensure_future(settle(options, member, settling, False)) for member in members]
     await settling.done.wait()
     joined, generations = time.monotonic() - begin, len(settling.counts)
     await asyncio.gather(*tasks)
     begin = time.monotonic()
     await members[-1].leave()
     settling = Settling(len(members) - 1)
-    tasks = [asyncio.ensure_future(settle(member, settling, True)) for member in members[:-1]]
+    tasks = [asyncio.ensure_future(settle(options, member, settling, True)) for member in members[:-1]]
     await settling.done.wait()
     left = time.monotonic() - begin
     await asyncio.gather(*tasks)
@@ -329,10 +334,8 @@ async def small(options):
             begin = time.monotonic()
             a, b = Classic(first, name), Classic(second, name)
             await asyncio.gather(a.ask_for_id(), b.ask_for_id())
-            await asyncio.gather(a.join(), b.join())
-            while a.generation != b.generation or not await a.heartbeat():
-                late = a if a.generation <= b.generation else b
-                await late.join()
+            settling = Settling(2)
+            await asyncio.gather(*(settle(options, member, settling, False) for member in (a, b)))
             await b.leave()
             while await a.heartbeat():
                 pass
@@ -357,13 +360,17 @@ def close(members):
         member.connection.transport.close()
 
 
-def create_topic(address, name, partitions):
+def probe_of(address):
     import kprobe as k
     host, port = address.rsplit(':', 1)
-    probe = k.Probe(host, int(port))
+    return k.Probe(host, int(port))
+
+
+def create_topic(address, name, partitions):
+    probe = probe_of(address)
     error = probe.create_topic(name, partitions, 1)
     assert error == 'NONE', error
-    assert probe.wait_topic(name, partitions), 'no leader'
+    assert any(probe.wait_topic(name, partitions) for _ in range(10)), 'no leader'
 
 
 def broker_use(pid):
@@ -383,6 +390,9 @@ async def main():
     parser.add_argument('--groups', type=int, default=2000)
     parser.add_argument('--heartbeat-ms', type=int, default=200)
     options = parser.parse_args()
+    # Kafka makes the topic of the offsets when somebody asks for a coordinator.
+    while probe_of(options.address).find_coordinator('any', 0)[0] != 'NONE':
+        await asyncio.sleep(0.1)
     for what in options.what:
         before, used = broker_use(options.pid)
         client = time.process_time()
