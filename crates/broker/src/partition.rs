@@ -22,11 +22,17 @@ use crate::waiting::{HighWatermarkTask, Waited, Waiting, Watcher};
 /// A load reads its log in pieces of this size; a larger batch is read whole.
 const LOAD_BYTES: usize = 4 << 20;
 
+/// So long an append that nobody waits for may stay without a sync of its own.
+const UNHURRIED_SYNC_MS: i64 = 5;
+
 /// How a coordinator's batch is appended, beyond the ordinary.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CoordinatorAppend {
     /// The guard of the verification that the batch went through, for offsets in a transaction.
     pub guard: Option<VerificationGuard>,
+    /// Whether nobody waits until the batch is durable. It then shares the sync of what is appended next, which may be
+    /// [`UNHURRIED_SYNC_MS`] later.
+    pub is_unhurried: bool,
 }
 
 /// One partition. See the page of this module.
@@ -51,13 +57,17 @@ pub(crate) struct State {
     is_disk_full: bool,
     waiting: Waiting,
     syncing: Syncing,
+    /// Whether something is not durable that no queued sync is for.
+    owes_sync: bool,
+    /// Whether a deadline will look whether a sync is owed still.
+    sync_is_due: bool,
     gone: Option<ErrorCode>,
 }
 
 /// Where a partition stands in the group commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syncing {
-    /// Everything is durable.
+    /// Everything is durable, but for what is owed.
     Clean,
     /// In the queue.
     Queued,
@@ -89,6 +99,8 @@ impl Partition {
             is_disk_full: false,
             waiting: Waiting::default(),
             syncing: Syncing::Clean,
+            owes_sync: false,
+            sync_is_due: false,
             gone: None,
         };
         Arc::new(Self { name, topic_id, state: Mutex::new(state) })
@@ -154,7 +166,9 @@ impl Partition {
     ) -> Result<AppendOutcome, ErrorCode> {
         let (now, verify) = (cx.now, broker.verifies_transactions());
         let newcomer = Some(batch.header().producer_id);
-        self.append(broker, cx, newcomer, |log, epoch| log.append_as_leader(now, batch, epoch, guard, verify))
+        self.append(broker, cx, newcomer, false, |log, epoch| {
+            log.append_as_leader(now, batch, epoch, guard, verify)
+        })
     }
 
     /// Appends a coordinator's batch; answers its base offset.
@@ -167,7 +181,7 @@ impl Partition {
     ) -> Result<Offset, ErrorCode> {
         let (now, verify) = (cx.now, broker.verifies_transactions());
         let newcomer = Some(batch.header().producer_id);
-        let appended = self.append(broker, cx, newcomer, |log, epoch| {
+        let appended = self.append(broker, cx, newcomer, append.is_unhurried, |log, epoch| {
             log.append_as_coordinator(now, batch, epoch, append.guard, verify)
         })?;
         Ok(appended.base_offset)
@@ -181,7 +195,8 @@ impl Partition {
         marker: MarkerAppend,
     ) -> Result<Offset, ErrorCode> {
         let now = cx.now;
-        let appended = self.append(broker, cx, None, |log, epoch| log.append_marker(now, marker, epoch))?;
+        let appended =
+            self.append(broker, cx, None, false, |log, epoch| log.append_marker(now, marker, epoch))?;
         Ok(appended.base_offset)
     }
 
@@ -192,6 +207,7 @@ impl Partition {
         broker: &Arc<Broker>,
         cx: &mut Cx,
         newcomer: Option<ProducerId>,
+        is_unhurried: bool,
         append: impl FnOnce(&mut Log, LeaderEpoch) -> Result<T, AppendError>,
     ) -> Result<T, ErrorCode> {
         let mut state = self.lock();
@@ -210,7 +226,7 @@ impl Partition {
                 }
                 if state.log.log_end_offset() > before {
                     state.count_producers(&broker.producer_budget);
-                    self.grown(&mut state, broker, cx);
+                    self.grown(&mut state, broker, cx, is_unhurried);
                 }
                 Ok(appended)
             }
@@ -233,13 +249,35 @@ impl Partition {
         }
     }
 
-    fn grown(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>, cx: &mut Cx) {
+    fn grown(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>, cx: &mut Cx, is_unhurried: bool) {
         match broker.durability() {
             Durability::PageCache => {
                 let end = state.log.log_end_offset();
                 state.advance(end, cx);
             }
+            Durability::Fsync if is_unhurried => self.queue_later(state, broker, cx),
             Durability::Fsync => self.queue(state, broker),
+        }
+    }
+
+    /// Leaves what was appended to the next sync, and sees to it that there is one.
+    fn queue_later(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>, cx: &Cx) {
+        state.owes_sync = true;
+        if !std::mem::replace(&mut state.sync_is_due, true) {
+            let partition = Arc::clone(self);
+            let due = move |broker: &Arc<Broker>, _: &mut Cx| {
+                partition.lock().sync_is_due = false;
+                partition.queue_owed_sync(broker);
+            };
+            broker.add_deadline(cx.now.mono.plus_ms(UNHURRIED_SYNC_MS), Box::new(due));
+        }
+    }
+
+    /// Queues the sync that is owed, if one is: somebody waits for it now.
+    pub(crate) fn queue_owed_sync(self: &Arc<Self>, broker: &Arc<Broker>) {
+        let mut state = self.lock();
+        if state.owes_sync && state.gone.is_none() {
+            self.queue(&mut state, broker);
         }
     }
 
@@ -252,6 +290,7 @@ impl Partition {
     }
 
     fn queue(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>) {
+        state.owes_sync = false;
         match state.syncing {
             Syncing::Clean => {
                 state.syncing = Syncing::Queued;
@@ -267,6 +306,7 @@ impl Partition {
     pub(crate) fn begin_sync(&self, scope: FlushScope) -> Option<FlushTicket> {
         let mut state = self.lock();
         state.syncing = Syncing::Running;
+        state.owes_sync = false;
         if state.gone.is_some() { None } else { state.log.dirty(scope) }
     }
 

@@ -304,6 +304,9 @@ impl<S: HostedShard> ShardCell<S> {
         let changes = !records.is_empty() || !soft.is_empty();
         let mut durable = None;
         let end = if records.is_empty() {
+            if !append.is_unhurried {
+                self.partition.queue_owed_sync(broker);
+            }
             self.partition.log_end_offset()
         } else {
             let batch = encode_batch::<S>(cx.now.wall, transactional, &records)?;

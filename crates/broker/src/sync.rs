@@ -1,5 +1,5 @@
 //! Group commit: appends mark their partition dirty, a round makes it durable, and everyone who came meanwhile shares
-//! the next round.
+//! the next round. What nobody waits for waits itself for the next append, and has a round of its own only if none comes.
 //!
 //! The queue holds partitions, each at most once. A thread of the edge (or the simulator) calls [`Broker::sync_next`];
 //! several may: each takes another partition. No lock is held while a file is synced. The simulator takes the three parts

@@ -130,7 +130,7 @@ fn commit(
 ) {
     let asked = Asked {
         request,
-        append: CoordinatorAppend { guard },
+        append: CoordinatorAppend { guard, is_unhurried: false },
         parked_until: None,
         respond: Box::new(move |_, _, answer| match answer {
             Ok(Reply::Commit(topics)) => reply(exchange, places, Ok(topics)),

@@ -48,14 +48,14 @@ impl Completing {
         asked: Asked<TransactionShard>,
         again: impl FnOnce(&Arc<Broker>, &mut Cx, Asked<TransactionShard>) + Send + 'static,
         give_up: impl FnOnce(&Arc<Broker>, &mut Cx, Asked<TransactionShard>) + Send + 'static,
-    ) -> Result<(), Asked<TransactionShard>> {
+    ) -> Result<(), Box<Asked<TransactionShard>>> {
         let number = {
             let mut state = self.lock();
             state.next_number += 1;
             let number = state.next_number;
             let waiting = state.parked.entry(Arc::clone(transactional_id)).or_default();
             if waiting.len() >= PARKED_PER_ID_MAX {
-                return Err(asked);
+                return Err(Box::new(asked));
             }
             waiting.insert(number, Parked { asked, again: Box::new(again), deadline: None });
             number

@@ -14,6 +14,7 @@ use super::TransactionCell;
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
+use crate::runtime::Asked;
 
 /// A marker that could not be written is tried again after this long, then twice as long, …
 const RETRY_MS_MIN: i64 = 10;
@@ -101,9 +102,7 @@ impl TransactionCell {
     fn report(self: &Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx, request: Request) {
         let cell = Arc::clone(self);
         let reported = request.clone();
-        self.ask(
-            broker,
-            cx,
+        let mut asked = Asked::new(
             request,
             Box::new(move |broker, cx, answer| match answer {
                 Ok(_) => {
@@ -120,5 +119,8 @@ impl TransactionCell {
                 }
             }),
         );
+        // A crash before it is durable finds the decision, and writes the markers again.
+        asked.append.is_unhurried = true;
+        self.ask_with(broker, cx, asked);
     }
 }

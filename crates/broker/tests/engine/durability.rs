@@ -84,6 +84,48 @@ fn a_round_is_shared() {
     assert!(!world.sync_one());
 }
 
+/// Nobody waits for the record that says that a transaction is complete: it shares the first sync of the next transaction, or has its
+/// own soon after. So a transaction takes four rounds: the partition added, the batch, the decision, the marker.
+#[test]
+fn the_completion_shares_the_next_sync() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    let producer = Producer::start(world.client(), "x");
+    let wanted = || world.edge.syncs_wanted.load(std::sync::atomic::Ordering::Relaxed);
+    let transact = || {
+        producer.produce(12, "t", 0, &["a"]);
+        producer.end(5, true);
+        world.settle();
+    };
+    transact();
+    for _ in 0..3 {
+        let before = wanted();
+        transact();
+        assert_eq!(wanted(), before + 4);
+    }
+    assert!(!world.sync_one());
+    world.advance_ms(5);
+    assert!(world.sync_one());
+    world.advance_ms(1_000);
+    assert!(!world.sync_one());
+}
+
+/// Who asks how a completed transaction stands waits for the completion's sync, and asks for it.
+#[test]
+fn a_question_hastens_the_completions_sync() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    let producer = Producer::start(world.client(), "x");
+    producer.produce(12, "t", 0, &["a"]);
+    let again = producer.end_request(true);
+    producer.end(5, true);
+    world.settle();
+    let asked = world.client().send(5, &again);
+    assert!(!asked.is_done());
+    assert!(world.sync_one());
+    assert_eq!(asked.answer().error_code, 0);
+}
+
 /// In the other mode acknowledged means in the page cache: nothing waits for a sync, and none is asked for.
 #[test]
 fn the_page_cache_acknowledges_at_once() {

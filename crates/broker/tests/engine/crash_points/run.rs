@@ -135,10 +135,16 @@ impl Run {
 
     /// Everything that can be done now is done.
     pub fn settle(&mut self) {
+        let mut has_waited = false;
         for _ in 0..STEPS_MAX {
             let has_died = self.revive();
             if !self.world.sync_one() && !self.world.tick_if_due() && !has_died && !self.revive() {
-                return;
+                if has_waited {
+                    return;
+                }
+                // The sync of a completion is not due at once.
+                self.world.advance_ms(5);
+                has_waited = true;
             }
         }
         panic!("there is always something left to do");
