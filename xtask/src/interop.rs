@@ -5,6 +5,7 @@ mod crash;
 mod dump;
 mod java;
 mod matrix;
+mod races;
 mod streams;
 mod swap;
 mod versions;
@@ -37,7 +38,7 @@ const FILES: [&str; 2] = ["swap", "dump"];
 #[derive(Args, Debug, Default)]
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, matrix (all of them where none is named, and the matrix with four clients),
-    /// late-commit, transactions-tool, features, two-phase, full-disk, which mounts one, or streams, crash, epochs and
+    /// late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, which mounts one, or streams, crash, epochs and
     /// restarts, the long ones. Where matrix is named it runs every client, and writes docs/clients.md.
     names: Vec<String>,
     /// The broker to talk to.
@@ -151,7 +152,8 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "features" => versions::features(setup, options.against),
         "two-phase" => versions::two_phase(&setup),
         "epochs" => versions::epochs(&setup, options.against),
-        "late-commit" => late_commit(setup, options.against),
+        "late-commit" => races::late_commit(setup, options.against),
+        "delayed-requests" => races::delayed_requests(setup, options.against),
         "restarts" => {
             let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
             command.args([&setup.executable, &setup.data]).args(["--rounds", &options.rounds.to_string()]);
@@ -161,7 +163,7 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "streams" => streams::run(&setup, options),
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, transactions-tool, features, two-phase, full-disk, streams, crash, epochs, restarts",
+            "no part named {other}; there are {}, late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, streams, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }
@@ -206,22 +208,6 @@ fn java_pipelines(broker: &Broker) -> Result<Checks> {
         checks.push(check(&format!("java {protocol}"), &mut command));
     }
     Ok(checks)
-}
-
-/// KAFKA-20785: Fencepost fences, which an application survives; Kafka 4.4.0 says something that ends it.
-fn late_commit(mut setup: Setup, program: Program) -> Result<Checks> {
-    // Kafka looks for timeouts so often; Fencepost knows them.
-    setup.settings.push("transaction.abort.timed.out.transaction.cleanup.interval.ms=200".into());
-    let broker = Broker::start(setup)?;
-    let mut command = java::command("late-commit")?;
-    let said = process::output(command.args(["--bootstrap", &broker.address().to_string()]), PART_MAX)?;
-    println!("{}: {}", program.name(), said.trim());
-    let wanted = match program {
-        Program::Fencepost => "ProducerFencedException, the application goes on",
-        Program::Kafka => "InvalidTxnStateException, the application ends",
-    };
-    let done = if said.contains(wanted) { Ok(()) } else { Err(anyhow::anyhow!("wanted: {wanted}")) };
-    Ok(vec![("late commit".into(), done)])
 }
 
 fn kafka_tools(broker: &Broker) -> Result<Checks> {

@@ -1,11 +1,15 @@
-//! Writing one transaction marker to one partition that this broker leads: the entry that the coordinator's own
-//! markers and WriteTxnMarkers share.
+//! Writing transaction markers to partitions that this broker leads: what a WriteTxnMarkers asks for, and the entry by
+//! which each marker comes, whether it is the own coordinator's or came over the wire.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use fencepost_protocol::messages::WriteTxnMarkersRequest;
 use fencepost_storage::MarkerAppend;
 use fencepost_transaction::{MarkerAction, marker_action};
-use fencepost_types::{ErrorCode, TopicPartition};
+use fencepost_types::{
+    CoordinatorEpoch, ErrorCode, ProducerEpoch, ProducerId, TopicPartition, TransactionResult,
+};
 
 use crate::Broker;
 use crate::cx::Cx;
@@ -14,7 +18,33 @@ use crate::waiting::Waited;
 /// Gets the code once the marker is durable, or was refused.
 pub(crate) type MarkerWritten = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, ErrorCode) + Send>;
 
+/// The marker for each partition that a request names, in its order. Where its version says nothing of the transaction's
+/// version, that is 0, and the older rule holds.
+pub(crate) fn marker_appends(request: &WriteTxnMarkersRequest) -> Vec<(TopicPartition, MarkerAppend)> {
+    let mut appends = Vec::new();
+    for marker in &request.markers {
+        let append = MarkerAppend {
+            producer_id: ProducerId(marker.producer_id),
+            producer_epoch: ProducerEpoch(marker.producer_epoch),
+            result: TransactionResult::from_committed(marker.transaction_result),
+            coordinator_epoch: CoordinatorEpoch(marker.coordinator_epoch),
+            transaction_version: Some(marker.transaction_version),
+        };
+        for topic in &marker.topics {
+            let names =
+                topic.partition_indexes.iter().map(|at| TopicPartition::new(topic.name.as_str(), *at));
+            appends.extend(names.map(|name| (name, append)));
+        }
+    }
+    appends
+}
+
 impl Broker {
+    /// How many markers have been appended since the start: each of them by [`Self::write_marker`].
+    pub fn markers_written(&self) -> u64 {
+        self.transactions.markers_written.load(Ordering::Relaxed)
+    }
+
     /// Writes a marker; `written` gets the code when it is durable. A partition of the offsets topic goes through its
     /// group shard, which takes the marker in with the append (`coordinator §11.4`).
     pub(crate) fn write_marker(
@@ -34,14 +64,17 @@ impl Broker {
         };
         match appended {
             Err(code) => written(self, cx, code),
-            Ok((partition, offset)) => partition.when_high_watermark(
-                cx,
-                offset.next(),
-                Box::new(move |broker, cx, waited| match waited {
-                    Waited::Reached => written(broker, cx, ErrorCode::None),
-                    Waited::Gone(code) => written(broker, cx, code),
-                }),
-            ),
+            Ok((partition, offset)) => {
+                self.transactions.markers_written.fetch_add(1, Ordering::Relaxed);
+                partition.when_high_watermark(
+                    cx,
+                    offset.next(),
+                    Box::new(move |broker, cx, waited| match waited {
+                        Waited::Reached => written(broker, cx, ErrorCode::None),
+                        Waited::Gone(code) => written(broker, cx, code),
+                    }),
+                );
+            }
         }
     }
 

@@ -130,6 +130,7 @@ impl Collector for Readings {
         }
         let counters = [
             ("fencepost_producer_entries_evicted", "Producers forgotten early", broker.producers_evicted()),
+            ("fencepost_transaction_markers", "Transaction markers appended", broker.markers_written()),
             ("fencepost_producer_entries_refused", "Batches refused: no room", broker.producers_refused()),
             (
                 "fencepost_transactional_ids_refused",

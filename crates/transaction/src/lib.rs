@@ -45,6 +45,7 @@
 
 extern crate alloc;
 
+mod arrivals;
 mod describe;
 mod end_txn;
 mod errors;
@@ -61,6 +62,7 @@ mod tick;
 mod timeouts;
 mod transition;
 
+pub use arrivals::{Arrival, Arrivals, ConnectionNumber, ProducerName, Step};
 pub use errors::{
     CoordinatorApi, MarkerAction, Refusal, append_code, code_for_version, marker_action, produce_code,
     txn_offset_commit_code,

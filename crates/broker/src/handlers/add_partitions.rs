@@ -8,11 +8,12 @@ use fencepost_protocol::messages::add_partitions_to_txn_request::Transactions;
 use fencepost_protocol::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnResponse, ResultsByPartition, ResultsByTransaction, TopicResults,
 };
-use fencepost_transaction::{CoordinatorApi, code_for_version};
+use fencepost_transaction::{CoordinatorApi, Step, code_for_version};
 use fencepost_types::{ErrorCode, ProducerEpoch, ProducerId, TopicPartition, TransactionVersion};
 
 use super::transactions::Add;
 use crate::Broker;
+use crate::connection::Connection;
 use crate::cx::Cx;
 use crate::gather::Gather;
 use crate::respond::Exchange;
@@ -36,17 +37,19 @@ pub(crate) fn add_partitions_to_txn(
     let version = exchange.version();
     let transactions = if version >= BATCH_FROM { request.transactions } else { vec![single(request)] };
     let ids: Vec<String> = transactions.iter().map(|entry| entry.transactional_id.clone()).collect();
+    let connection = Arc::clone(&exchange.connection);
     let gather = Gather::new(broker, cx, transactions.len(), move |_, _, results: Vec<Codes>| {
         reply(exchange, ids, results);
     });
+    // Between brokers there is nobody who could leave a connection.
+    let client = (version < BATCH_FROM).then_some(connection);
     for (at, entry) in transactions.into_iter().enumerate() {
         let gather = Arc::clone(&gather);
-        let client_version = version < BATCH_FROM;
         one(
             broker,
             cx,
             entry,
-            client_version,
+            client.as_deref(),
             Box::new(move |broker, cx, codes| gather.put(broker, cx, at, codes)),
         );
     }
@@ -67,14 +70,15 @@ fn single(request: AddPartitionsToTxnRequest) -> Transactions {
 
 type Done = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Codes) + Send>;
 
-fn one(broker: &Arc<Broker>, cx: &mut Cx, entry: Transactions, from_client: bool, done: Done) {
+/// One transaction: of a client on its connection, or of another broker.
+fn one(broker: &Arc<Broker>, cx: &mut Cx, entry: Transactions, client: Option<&Connection>, done: Done) {
     let image = broker.image();
     let mut partitions = Vec::new();
     let mut refused = BTreeMap::new();
     for topic in &entry.topics {
         for partition in &topic.partitions {
             let name = TopicPartition::new(topic.name.as_str(), *partition);
-            if from_client && broker.is_internal(&topic.name) {
+            if client.is_some() && broker.is_internal(&topic.name) {
                 // Clients add offsets through AddOffsetsToTxn; internal topics count as unauthorized.
                 refused.insert(name.clone(), ErrorCode::TopicAuthorizationFailed);
             } else if image.partition(&topic.name, *partition).is_none() {
@@ -93,8 +97,12 @@ fn one(broker: &Arc<Broker>, cx: &mut Cx, entry: Transactions, from_client: bool
         producer_id: ProducerId(entry.producer_id),
         producer_epoch: ProducerEpoch(entry.producer_epoch),
         partitions,
-        transaction_version: if from_client { TransactionVersion::V0 } else { TransactionVersion::V2 },
+        transaction_version: if client.is_some() { TransactionVersion::V0 } else { TransactionVersion::V2 },
     };
+    if client.is_some_and(|connection| broker.is_doubtful(connection, add.producer(), &Step::Add)) {
+        let codes = codes(&entry, |_| ErrorCode::ConcurrentTransactions);
+        return done(broker, cx, codes);
+    }
     if entry.verify_only {
         let verified = move |broker: &Arc<Broker>,
                              cx: &mut Cx,

@@ -7,8 +7,8 @@ use fencepost_protocol::messages::{
     InitProducerIdResponse,
 };
 use fencepost_transaction::{
-    AddPartitions, CoordinatorApi, EndTxn, ExpectedProducer, InitProducerId, Reply, Request,
-    TransactionShard, VerifyPartitions, code_for_version,
+    AddPartitions, CoordinatorApi, EndTxn, ExpectedProducer, InitProducerId, ProducerName, Reply, Request,
+    Step, TransactionShard, VerifyPartitions, code_for_version,
 };
 use fencepost_types::{
     ErrorCode, ProducerEpoch, ProducerId, TopicPartition, TransactionResult, TransactionVersion,
@@ -100,10 +100,19 @@ pub(crate) fn end_txn(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, req
     };
     let transaction_version =
         if exchange.version() >= 5 { TransactionVersion::V2 } else { TransactionVersion::V0 };
-    let request = Request::EndTxn(EndTxn {
+    let producer = ProducerName {
         transactional_id: request.transactional_id.into(),
         producer_id: ProducerId(request.producer_id),
         producer_epoch: ProducerEpoch(request.producer_epoch),
+    };
+    let is_old = transaction_version == TransactionVersion::V0;
+    if is_old && broker.is_doubtful(&exchange.connection, producer.clone(), &Step::End) {
+        return reply_end(exchange, Err(ErrorCode::ConcurrentTransactions));
+    }
+    let request = Request::EndTxn(EndTxn {
+        transactional_id: producer.transactional_id,
+        producer_id: producer.producer_id,
+        producer_epoch: producer.producer_epoch,
         result: TransactionResult::from_committed(request.committed),
         transaction_version,
         fresh_producer_id: None,
@@ -158,6 +167,9 @@ pub(crate) fn add_offsets_to_txn(
         partitions: vec![partition],
         transaction_version: TransactionVersion::V0,
     };
+    if broker.is_doubtful(&exchange.connection, ask.producer(), &Step::Add) {
+        return reply(exchange, ErrorCode::ConcurrentTransactions);
+    }
     ask.add(
         broker,
         cx,
@@ -178,6 +190,15 @@ type Added = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Result<(), ErrorCode>) + Send
 type Verified = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Result<Vec<(TopicPartition, bool)>, ErrorCode>) + Send>;
 
 impl Add {
+    /// Who asks.
+    pub(crate) fn producer(&self) -> ProducerName {
+        ProducerName {
+            transactional_id: self.transactional_id.as_str().into(),
+            producer_id: self.producer_id,
+            producer_epoch: self.producer_epoch,
+        }
+    }
+
     /// Adds the partitions; the one result holds for all.
     pub(crate) fn add(self, broker: &Arc<Broker>, cx: &mut Cx, added: Added) {
         let cell = match self.cell(broker) {

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use fencepost_protocol::messages::write_txn_markers_response::{Markers, Partitions, Topics};
 use fencepost_protocol::messages::{WriteTxnMarkersRequest, WriteTxnMarkersResponse};
-use fencepost_storage::MarkerAppend;
-use fencepost_types::{
-    CoordinatorEpoch, ErrorCode, ProducerEpoch, ProducerId, TopicPartition, TransactionResult,
-};
+use fencepost_types::{ErrorCode, ProducerId, TopicPartition};
 
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
+use crate::markers::marker_appends;
 use crate::respond::Exchange;
 
 /// Writes each marker to each of its partitions, in the order of the request, and answers once all of them are durable.
@@ -25,21 +23,7 @@ pub(crate) fn write_txn_markers(
     exchange: Exchange,
     request: WriteTxnMarkersRequest,
 ) {
-    let mut writes = Vec::new();
-    for marker in &request.markers {
-        let append = MarkerAppend {
-            producer_id: ProducerId(marker.producer_id),
-            producer_epoch: ProducerEpoch(marker.producer_epoch),
-            result: TransactionResult::from_committed(marker.transaction_result),
-            coordinator_epoch: CoordinatorEpoch(marker.coordinator_epoch),
-            transaction_version: Some(marker.transaction_version),
-        };
-        for topic in &marker.topics {
-            for partition in &topic.partition_indexes {
-                writes.push((TopicPartition::new(topic.name.as_str(), *partition), append));
-            }
-        }
-    }
+    let writes = marker_appends(&request);
     let named: Vec<_> = writes.iter().map(|(name, append)| (append.producer_id, name.clone())).collect();
     let gather = Gather::new(broker, cx, writes.len(), move |_, _, codes: Vec<ErrorCode>| {
         exchange.reply(response(named, codes));

@@ -9,7 +9,7 @@ use fencepost_protocol::messages::txn_offset_commit_response::{Partitions, Topic
 use fencepost_protocol::messages::{
     TxnOffsetCommitRequest, TxnOffsetCommitResponse, txn_offset_commit_request,
 };
-use fencepost_transaction::txn_offset_commit_code;
+use fencepost_transaction::{ProducerName, Step, txn_offset_commit_code};
 use fencepost_types::{ErrorCode, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TransactionVersion};
 
 use super::offset_places::{Named, Places, offset, sort_out};
@@ -66,6 +66,14 @@ pub(crate) fn txn_offset_commit(
         topics: known,
     });
     let adds = version >= IMPLICIT_ADD_FROM;
+    let asks = ProducerName {
+        transactional_id: request.transactional_id.as_str().into(),
+        producer_id: producer.0,
+        producer_epoch: producer.1,
+    };
+    if !adds && broker.is_doubtful(&exchange.connection, asks, &Step::CommitOffsets) {
+        return reply(exchange, places, Err(ErrorCode::CoordinatorLoadInProgress));
+    }
     let guard = match guard(broker, cx, &cell, producer, adds) {
         Ok(guard) => guard,
         Err(code) => return reply(exchange, places, Err(code)),

@@ -6,14 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fencepost_storage::MarkerAppend;
+use fencepost_protocol::ApiKey;
 use fencepost_transaction::{MarkerAction, Markers, MarkersOwed, Request, TransactionalId};
 use fencepost_types::{ErrorCode, TopicPartition};
 
 use super::TransactionCell;
+use super::marker_request::{request, version_for};
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
+use crate::markers::{MarkerWritten, marker_appends};
 use crate::runtime::Asked;
 
 /// A marker that could not be written is tried again after this long, then twice as long, …
@@ -37,18 +39,14 @@ impl TransactionCell {
     }
 
     fn send(self: &Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx, owed: MarkersOwed, retry_ms: i64) {
-        let marker = MarkerAppend {
-            producer_id: owed.producer_id,
-            producer_epoch: owed.producer_epoch,
-            result: owed.result,
-            coordinator_epoch: self.partition().coordinator_epoch(),
-            transaction_version: Some(owed.transaction_version.level() as i8),
-        };
-        let partitions: Vec<TopicPartition> = owed.partitions.into_iter().collect();
+        // Every leader is in this process so far, and shows what this broker shows.
+        let spoken = broker.apis.advertised_versions(ApiKey::WriteTxnMarkers);
+        let version = version_for(&spoken).expect("a broker speaks a version that it shows");
+        let writes = marker_appends(&request(&owed, self.partition().coordinator_epoch(), version));
         let cell = Arc::clone(self);
         let (id, decided_at) = (owed.transactional_id, owed.decided_at);
-        let named = partitions.clone();
-        let gather = Gather::new(broker, cx, partitions.len(), move |broker, cx, codes: Vec<ErrorCode>| {
+        let named: Vec<TopicPartition> = writes.iter().map(|(name, _)| name.clone()).collect();
+        let gather = Gather::new(broker, cx, writes.len(), move |broker, cx, codes: Vec<ErrorCode>| {
             let mut by_action: BTreeMap<u8, (MarkerAction, Vec<TopicPartition>)> = BTreeMap::new();
             for (partition, code) in named.into_iter().zip(codes) {
                 let action = broker.marker_action(&partition, code);
@@ -62,10 +60,9 @@ impl TransactionCell {
                 cell.after_markers(broker, cx, action, markers, retry_ms);
             }
         });
-        for (at, partition) in partitions.into_iter().enumerate() {
+        for (at, (partition, marker)) in writes.into_iter().enumerate() {
             let gather = Arc::clone(&gather);
-            let written: crate::markers::MarkerWritten =
-                Box::new(move |broker, cx, code| gather.put(broker, cx, at, code));
+            let written: MarkerWritten = Box::new(move |broker, cx, code| gather.put(broker, cx, at, code));
             broker.write_marker(cx, &partition, marker, written);
         }
     }

@@ -1,13 +1,16 @@
-//! The transaction coordinator's side of the engine: its shards, who waits for a transaction to complete, the blocks of
-//! producer ids, and the sending of markers.
+//! The transaction coordinator's side of the engine: its shards, who waits for a transaction to complete, in which order
+//! requests come, the blocks of producer ids, and the sending of markers.
 
+mod arrival;
 mod budget;
 mod completing;
 mod hosting;
+mod marker_request;
 mod marker_sender;
 mod producer_ids;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
 use fencepost_transaction::TransactionShard;
@@ -15,6 +18,7 @@ use fencepost_types::{ErrorCode, PartitionIndex, partition_for};
 
 use crate::runtime::ShardCell;
 
+pub(crate) use arrival::RequestOrder;
 pub(crate) use budget::IdBudget;
 pub(crate) use completing::Completing;
 pub(crate) use producer_ids::ProducerIds;
@@ -31,6 +35,9 @@ pub(crate) struct TransactionCoordinator {
     cells: RwLock<Cells>,
     pub(crate) completing: Completing,
     pub(crate) id_budget: IdBudget,
+    pub(crate) order: RequestOrder,
+    /// Markers appended since the start.
+    pub(crate) markers_written: AtomicU64,
 }
 
 #[derive(Default)]

@@ -3,6 +3,7 @@
 mod cleaning;
 mod completing;
 mod crash_points;
+mod delayed_requests;
 mod delete_records;
 mod disk_trouble;
 mod durability;
@@ -11,6 +12,7 @@ mod group_offsets;
 mod groups;
 mod harness;
 mod manners;
+mod marker_way;
 mod partition_markers;
 mod produce;
 mod producer_budget;

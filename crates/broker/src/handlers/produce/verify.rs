@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fencepost_partition::VerificationGuard;
 use fencepost_records::{Batch, CompressionType};
-use fencepost_transaction::produce_code;
+use fencepost_transaction::{ProducerName, Step, produce_code};
 use fencepost_types::{ErrorCode, TopicPartition, TransactionVersion};
 
 use super::answer::{Answers, PartitionAnswer};
@@ -46,7 +46,13 @@ pub(crate) fn verify(
                 continue;
             }
         };
-        if guard.is_some() { asked.push((part, guard)) } else { ready.push((part, None)) }
+        if guard.is_some() {
+            asked.push((part, guard));
+        } else if !adds && is_doubtful(broker, &exchange, &job, &part) {
+            answers.put(part.at, refused(job.version, ErrorCode::ConcurrentTransactions));
+        } else {
+            ready.push((part, None));
+        }
     }
     let producer = asked.first().and_then(|(part, _)| part.transactional);
     let (Some((producer_id, producer_epoch, _)), Some(transactional_id)) =
@@ -68,6 +74,9 @@ pub(crate) fn verify(
             let outcome =
                 result.as_ref().map(|known| known.get(&part.partition.name).copied().unwrap_or(true));
             let code = match outcome {
+                Ok(true) if !adds && is_doubtful(broker, &exchange, &job, &part) => {
+                    ErrorCode::ConcurrentTransactions
+                }
                 Ok(true) => {
                     ready.push((part, guard));
                     continue;
@@ -94,6 +103,18 @@ pub(crate) fn verify(
             }),
         );
     }
+}
+
+/// Whether a batch that the coordinator has nothing against, or is not asked about, may be one of an earlier transaction.
+fn is_doubtful(broker: &Broker, exchange: &Exchange, job: &Job, part: &Part) -> bool {
+    let (Some((producer_id, producer_epoch, sequence)), Some(id)) =
+        (part.transactional, job.transactional_id.as_deref())
+    else {
+        return false;
+    };
+    let producer = ProducerName { transactional_id: id.into(), producer_id, producer_epoch };
+    let step = Step::Produce(part.partition.name.clone(), sequence);
+    broker.is_doubtful(&exchange.connection, producer, &step)
 }
 
 /// The guard of a part that has to be verified or added first; `None` for one that may be appended at once.

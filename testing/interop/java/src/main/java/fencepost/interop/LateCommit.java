@@ -1,51 +1,184 @@
 package fencepost.interop;
 
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
+import java.util.List;
 import java.util.Map;
+import java.util.Random;
+import java.util.Set;
+import java.util.TreeMap;
 import java.util.UUID;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
+import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 
 /**
- * A commit that comes after the coordinator has aborted the transaction for its timeout (KAFKA-20785). An application that does as
- * the documentation of the producer says closes it when it is fenced and goes on with a new one; any other exception ends it.
+ * Commits that race an abort of the coordinator (KAFKA-20785), for the transaction's timeout or for a new instance of the producer,
+ * around it by a random span. Each round is one producer whose transaction has a record in every partition. An application that does
+ * as the documentation says goes on with a new producer when it is fenced; any other exception ends it.
+ *
+ * <p>A round that is told "committed" has all of its records visible to read_committed, any other one none.
  */
 final class LateCommit {
-    private static final int TIMEOUT_MS = 500;
+    private static final int TIMEOUT_MS = 1_000;
+    private static final int THREADS = 8;
 
-    private LateCommit() {
+    private final Clients clients;
+    private final String topic = "late-commit-" + UUID.randomUUID();
+    private final boolean isTimeout;
+    private final int fromMs;
+    private final int toMs;
+
+    private LateCommit(Options options) throws Exception {
+        clients = new Clients(options.text("bootstrap"));
+        isTimeout = options.text("race", "timeout").equals("timeout");
+        fromMs = options.number("from-ms", -20);
+        toMs = options.number("to-ms", 60);
+        clients.createTopics(topic);
+    }
+
+    /** What a round was told, and the names of its records. */
+    private record Round(String told, Set<String> values) {
     }
 
     static String run(Options options) throws Exception {
-        String topic = "late-commit-" + UUID.randomUUID();
-        Clients clients = new Clients(options.text("bootstrap"));
-        clients.createTopics(topic);
-        Map<String, Object> settings = Map.of("transactional.id", topic, "transaction.timeout.ms", TIMEOUT_MS);
-        String seen = "nothing";
-        boolean goesOn = false;
-        try (KafkaProducer<String, String> producer = clients.producer(settings)) {
-            producer.initTransactions();
-            producer.beginTransaction();
-            producer.send(new ProducerRecord<>(topic, 0, null, "late")).get();
-            Thread.sleep(options.number("wait-ms", 3 * TIMEOUT_MS));
-            try {
-                producer.commitTransaction();
-            } catch (ProducerFencedException e) {
-                seen = e.getClass().getSimpleName();
-                goesOn = true;
-            } catch (KafkaException e) {
-                seen = e.getClass().getSimpleName();
+        LateCommit run = new LateCommit(options);
+        Random random = new Random(options.number("seed", 1));
+        List<String> ids = options.text("ids", "").isEmpty()
+            ? IntStream.range(0, options.number("rounds", 100)).mapToObj(n -> run.topic + "-" + n).toList()
+            : Arrays.asList(options.text("ids").split(","));
+        List<Round> rounds = new ArrayList<>();
+        ExecutorService threads = Executors.newFixedThreadPool(THREADS);
+        try {
+            List<Future<Round>> started = new ArrayList<>();
+            for (String id : ids) {
+                int offsetMs = random.nextInt(run.fromMs, run.toMs);
+                started.add(threads.submit(() -> run.round(id, offsetMs)));
             }
+            for (Future<Round> one : started) {
+                rounds.add(one.get());
+            }
+        } finally {
+            threads.shutdownNow();
         }
-        if (goesOn) {
-            try (KafkaProducer<String, String> next = clients.producer(settings)) {
+        run.check(rounds);
+        Map<String, Long> outcomes = rounds.stream().collect(Collectors.groupingBy(Round::told, TreeMap::new, Collectors.counting()));
+        return String.format("late commit, %s, %d rounds: %s", run.isTimeout ? "timeout" : "new instance", rounds.size(), outcomes);
+    }
+
+    private Round round(String id, int offsetMs) throws Exception {
+        Map<String, Object> settings = Map.of("transactional.id", id, "transaction.timeout.ms", isTimeout ? TIMEOUT_MS : 60_000);
+        Set<String> values = new HashSet<>();
+        String told;
+        try (KafkaProducer<String, String> producer = clients.producer(settings);
+                KafkaProducer<String, String> other = clients.producer(settings)) {
+            producer.initTransactions();
+            long began = System.nanoTime();
+            producer.beginTransaction();
+            told = told(() -> {
+                values.addAll(send(producer, id + "-late"));
+                if (isTimeout) {
+                    sleepUntil(began + (TIMEOUT_MS + offsetMs) * 1_000_000L);
+                    producer.commitTransaction();
+                    return;
+                }
+                // The commit comes so much later than the new instance, or earlier.
+                long now = System.nanoTime();
+                Thread instance = new Thread(() -> replace(other, now + Math.max(0, -offsetMs) * 1_000_000L));
+                instance.start();
+                try {
+                    sleepUntil(now + Math.max(0, offsetMs) * 1_000_000L);
+                    producer.commitTransaction();
+                } finally {
+                    instance.join();
+                }
+            });
+        }
+        Set<String> again = new HashSet<>();
+        if (!told.startsWith("ended")) {
+            // On a busy machine this one may take longer than the timeout.
+            try (KafkaProducer<String, String> next = clients.producer(Map.of("transactional.id", id))) {
                 next.initTransactions();
                 next.beginTransaction();
-                next.send(new ProducerRecord<>(topic, 0, null, "again")).get();
+                again = send(next, id + "-again");
                 next.commitTransaction();
             }
         }
-        return String.format("late commit: %s, the application %s", seen, goesOn ? "goes on" : "ends");
+        Set<String> visible = new HashSet<>(again);
+        if (told.equals("committed")) {
+            visible.addAll(values);
+        }
+        return new Round(told, visible);
+    }
+
+    private static void replace(KafkaProducer<String, String> other, long atNanos) {
+        try {
+            sleepUntil(atNanos);
+            other.initTransactions();
+        } catch (InterruptedException e) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /** Steps of a transaction, the commit the last of them. */
+    private interface Steps {
+        void take() throws Exception;
+    }
+
+    private static String told(Steps steps) throws Exception {
+        Exception why;
+        try {
+            steps.take();
+            return "committed";
+        } catch (ExecutionException e) {
+            why = (Exception) e.getCause();
+        } catch (KafkaException e) {
+            why = e;
+        }
+        // A send of a transaction that is over has these names.
+        boolean isFenced = why instanceof ProducerFencedException || why instanceof InvalidProducerEpochException;
+        return (isFenced ? "goes on after " : "ended by ") + why.getClass().getSimpleName();
+    }
+
+    private Set<String> send(KafkaProducer<String, String> producer, String name) throws Exception {
+        Set<String> values = new HashSet<>();
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        for (int partition = 0; partition < Clients.PARTITIONS; partition++) {
+            String value = name + "-" + partition;
+            values.add(value);
+            sent.add(producer.send(new ProducerRecord<>(topic, partition, null, value)));
+        }
+        for (Future<RecordMetadata> one : sent) {
+            one.get();
+        }
+        return values;
+    }
+
+    private void check(List<Round> rounds) {
+        Set<String> wanted = rounds.stream().flatMap(round -> round.values().stream()).collect(Collectors.toSet());
+        List<String> seen = clients.read(topic, "read_committed").stream().flatMap(List::stream).toList();
+        if (seen.size() != new HashSet<>(seen).size() || !wanted.equals(new HashSet<>(seen))) {
+            Set<String> lost = new HashSet<>(wanted);
+            lost.removeAll(new HashSet<>(seen));
+            Set<String> wrong = new HashSet<>(seen);
+            wrong.removeAll(wanted);
+            throw new Failure("confirmed and not visible: " + lost + "; visible and not confirmed: " + wrong);
+        }
+    }
+
+    private static void sleepUntil(long atNanos) throws InterruptedException {
+        for (long left = atNanos - System.nanoTime(); left > 0; left = atNanos - System.nanoTime()) {
+            Thread.sleep(left / 1_000_000, (int) (left % 1_000_000));
+        }
     }
 }

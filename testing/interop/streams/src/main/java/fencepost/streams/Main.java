@@ -6,7 +6,7 @@ import java.util.logging.Handler;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 
-/** The programs: {@code feed}, {@code watch}, {@code run}. They say on stdout what happens, and are told on stdin what to do. */
+/** The programs: {@code feed}, {@code watch}, {@code run}, {@code late-commit}. They say on stdout what happens, and are told on stdin what to do. */
 public final class Main {
     private Main() {
     }
@@ -20,6 +20,7 @@ public final class Main {
                 case "feed" -> System.out.println(Feeder.run(options));
                 case "watch" -> System.out.println(new Watcher(options).run());
                 case "run" -> System.out.println(Application.run(options));
+                case "late-commit" -> System.out.println(LateCommit.run(options));
                 default -> throw new IllegalArgumentException("no program named " + arguments[0]);
             }
         } catch (Exception e) {
