@@ -26,6 +26,8 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 final class Watcher {
     static final List<String> OUTPUTS = List.of(Application.WORD_COUNTS, Application.PAIRS, Application.WINDOW_COUNTS);
     private static final Duration POLL = Duration.ofMillis(50);
+    /** On a machine with much else to do a first answer takes long. */
+    private static final Duration PATIENCE = Duration.ofMinutes(5);
 
     private final String bootstrap;
     private final KafkaConsumer<String, byte[]> consumer;
@@ -47,7 +49,7 @@ final class Watcher {
         stdin.start();
         List<TopicPartition> all = new ArrayList<>();
         for (String topic : OUTPUTS) {
-            consumer.partitionsFor(topic, Duration.ofSeconds(30)).forEach(p -> all.add(new TopicPartition(topic, p.partition())));
+            consumer.partitionsFor(topic, PATIENCE).forEach(p -> all.add(new TopicPartition(topic, p.partition())));
         }
         all.forEach(partition -> seen.put(partition, 0L));
         consumer.assign(all);
