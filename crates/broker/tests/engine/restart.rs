@@ -1,6 +1,8 @@
 //! What a restart on the same disk finds and finishes.
 
-use fencepost_protocol::messages::OffsetFetchRequest;
+use fencepost_protocol::messages::{
+    DeleteTopicsRequest, MetadataRequest, OffsetFetchRequest, delete_topics_request, metadata_request,
+};
 use fencepost_types::ErrorCode;
 
 use crate::harness::requests::{READ_COMMITTED, committed_offset, committed_values, read, transaction_state};
@@ -166,12 +168,28 @@ fn a_deleted_topic_does_not_hold_a_transaction() {
     }
 }
 
-/// Coordinator trap 33: the coordinators' topics are not deleted: what every partition remembers of coordinator epochs
-/// would be above those of a new one.
+/// Coordinator trap 33: the coordinators' topics are not deleted, by name or by id: what every partition remembers of
+/// coordinator epochs would be above those of a new one. What they hold goes on.
 #[test]
 fn internal_topics_are_not_deleted() {
     let world = World::new();
+    world.create_topic("t", 1);
+    // They are made when somebody asks for them first.
+    let producer = Producer::start(world.client(), "x");
+    producer.produce(12, "t", 0, &["a"]);
+    producer.client.ask(5, &producer.offset_request("g", "t", 1));
     for topic in ["__transaction_state", "__consumer_offsets"] {
-        assert_ne!(world.delete_topic(topic), 0, "{topic}");
+        let asked = metadata_request::Topics { name: Some(topic.to_owned()), ..Default::default() };
+        let metadata =
+            world.client().ask(12, &MetadataRequest { topics: Some(vec![asked]), ..Default::default() });
+        let found = &metadata.topics[0];
+        assert_eq!((found.error_code, found.is_internal), (0, true), "{topic} is there");
+        let refused = ErrorCode::InvalidRequest.code();
+        assert_eq!(world.delete_topic(topic), refused, "{topic}");
+        let by_id = delete_topics_request::Topics { name: None, topic_id: found.topic_id };
+        let request = DeleteTopicsRequest { topics: vec![by_id], timeout_ms: 1_000, ..Default::default() };
+        assert_eq!(world.client().ask(6, &request).responses[0].error_code, refused, "{topic} by id");
     }
+    producer.end(5, true);
+    assert_eq!(committed_values(&world.client(), "t", 0), ["a"]);
 }
