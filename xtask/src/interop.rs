@@ -30,16 +30,16 @@ const PART_MAX: Duration = Duration::from_secs(240);
 /// One round of restarts.
 const RESTART_MAX: Duration = Duration::from_secs(60);
 /// What runs where no part is named.
-const QUICK: [&str; 7] = ["python", "java", "tools", "connections", "swap", "dump", "matrix"];
+const QUICK: [&str; 7] = ["python", "java", "tools", "connections", "swap", "dump", "quick-matrix"];
 /// Parts that are about Fencepost's files.
 const FILES: [&str; 2] = ["swap", "dump"];
 
 /// What to run.
 #[derive(Args, Debug, Default)]
 pub struct Interop {
-    /// python, java, tools, connections, swap, dump, matrix (all of them where none is named, and the matrix with four clients),
-    /// late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, which mounts one, or streams, crash, epochs and
-    /// restarts, the long ones. Where matrix is named it runs every client, and writes docs/clients.md.
+    /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
+    /// client and writes docs/clients.md, late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, which mounts one, or
+    /// streams, crash, epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -138,7 +138,8 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             swap::run(&setup, options.against, options.swaps.unwrap_or(default), options.seed)
         }
         "dump" => dump::run(setup, options.against),
-        "matrix" => matrix::run(&setup, options.against, &options.clients, options.names.is_empty()),
+        "matrix" => matrix::run(&setup, options.against, &options.clients, false),
+        "quick-matrix" => matrix::run(&setup, options.against, &options.clients, true),
         "transactions-tool" => {
             Program::Kafka.prepare()?;
             let mut setup = setup;

@@ -11,6 +11,7 @@ mod results;
 
 use std::fs::{self, File};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -27,6 +28,8 @@ const CAPABILITIES: [&str; 9] =
     ["produce", "idempotent", "commit", "abort", "fencing", "offsets", "classic", "consumer", "admin"];
 /// All capabilities of one client; each bounds itself to 40 seconds.
 const CLIENT_MAX: Duration = Duration::from_secs(300);
+/// How many clients of the quick run go at the same time: they wait more than they work.
+const TOGETHER: usize = 4;
 /// Heartbeats that do not make a rebalance wait.
 const SETTINGS: [&str; 2] =
     ["group.consumer.heartbeat.interval.ms=300", "group.consumer.min.heartbeat.interval.ms=300"];
@@ -42,22 +45,46 @@ pub fn run(setup: &Setup, against: Program, chosen: &[String], quick: bool) -> R
         true => client.quick || !quick,
         false => chosen.iter().any(|name| name == client.name),
     };
+    let clients: Vec<&Client> = CLIENTS.iter().filter(wanted).collect();
     let mut checks = Checks::new();
-    for client in CLIENTS.iter().filter(wanted) {
-        let lines = one(setup, against, client)?;
-        for line in &lines {
-            println!("{}: {line}", against.name());
-        }
-        if !quick {
-            results::write(against, client.name, &lines)?;
-        }
-        checks.push((format!("matrix {}", client.name), verdict(against, client.name, &lines)));
+    for some in clients.chunks(if quick { TOGETHER } else { 1 }) {
+        // Building is not done at the same time: two clients may share what is built.
+        let built: Vec<_> = some.iter().map(|client| (*client, (client.command)())).collect();
+        checks.extend(thread::scope(|scope| {
+            let running: Vec<_> = built
+                .into_iter()
+                .map(|(client, command)| {
+                    (client, scope.spawn(move || shown(setup, against, client, command, quick)))
+                })
+                .collect();
+            let ended = |(client, run): (&Client, thread::ScopedJoinHandle<'_, Result<()>>)| {
+                (format!("matrix {}", client.name), run.join().expect("running a client does not panic"))
+            };
+            running.into_iter().map(ended).collect::<Checks>()
+        }));
     }
     if !quick {
         sections::write(page::PAGE, "matrix", &page::table(&results::read()?))?;
         println!("{} is written", page::PAGE);
     }
     Ok(checks)
+}
+
+/// Runs one client, prints its lines, and keeps them.
+fn shown(
+    setup: &Setup,
+    against: Program,
+    client: &Client,
+    command: Result<Command>,
+    quick: bool,
+) -> Result<()> {
+    let lines = one(setup, against, client, command)?;
+    let text: String = lines.iter().map(|line| format!("{}: {line}\n", against.name())).collect();
+    print!("{text}");
+    if !quick {
+        results::write(against, client.name, &lines)?;
+    }
+    verdict(against, client.name, &lines)
 }
 
 /// Fails where a capability fails that Apache Kafka gives the same client.
@@ -73,13 +100,13 @@ fn verdict(against: Program, client: &str, lines: &[Line]) -> Result<()> {
 }
 
 /// One client on a broker of its own: a line for each capability, and one for what the broker had to say.
-fn one(setup: &Setup, against: Program, client: &Client) -> Result<Vec<Line>> {
+fn one(setup: &Setup, against: Program, client: &Client, command: Result<Command>) -> Result<Vec<Line>> {
     let mut setup = setup.clone();
     setup.data = setup.data.join(client.name);
     setup.log = setup.log.with_file_name(format!("matrix-{}.log", client.name));
     setup.settings.extend(SETTINGS.map(String::from));
     fs::create_dir_all(&setup.data)?;
-    let mut lines = match (client.command)() {
+    let mut lines = match command {
         Ok(command) => {
             let mut broker = Broker::start(setup.clone())?;
             let lines = ask(command, &broker, &setup, client.capabilities)?;
