@@ -78,7 +78,13 @@ fn adding(version: TransactionVersion) -> Vec<Case> {
         let expected = format!("Ongoing 100/5 L4{tag} -> NONE");
         cases.push(Case::new("7.1 | 9 added", format!("{state}, nothing"), seen, expected));
     }
-    // The start is that of the first add; the union of the partitions; the timeout stays.
+    cases.extend(added(version));
+    cases
+}
+
+/// What an add writes: the start of the first add, the union of the partitions; and who else is another producer.
+fn added(version: TransactionVersion) -> Vec<Case> {
+    let mut cases = Vec::new();
     for state in [Empty, Ongoing, CompleteCommit, CompleteAbort] {
         let before = txn_in(state, V0);
         let mut coordinator = Coordinator::with(V2, before.clone());
