@@ -29,6 +29,8 @@ const CLIENT_REQUIREMENTS: &str = "testing/interop/python/requirements.txt";
 const PART_MAX: Duration = Duration::from_secs(240);
 /// One round of restarts.
 const RESTART_MAX: Duration = Duration::from_secs(60);
+/// All three suites, the building of them included.
+const SUITES_MAX: Duration = Duration::from_secs(4 * 3600);
 /// What runs where no part is named.
 const QUICK: [&str; 7] = ["python", "java", "tools", "connections", "swap", "dump", "quick-matrix"];
 /// Parts that are about Fencepost's files.
@@ -39,7 +41,7 @@ const FILES: [&str; 2] = ["swap", "dump"];
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
     /// client and writes docs/clients.md, late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, which mounts one, or
-    /// streams, crash, epochs and restarts, the long ones.
+    /// streams, suites, which are other people's tests, crash, epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -50,7 +52,7 @@ pub struct Interop {
     /// Rounds of crash, for each client, of restarts, and of kills in each scenario of streams.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
-    /// Clients of the crash runner or of the matrix; all where none is named.
+    /// Clients of the crash runner, of the matrix or of the suites; all where none is named.
     #[arg(long = "client")]
     clients: Vec<String>,
     /// The one scenario of streams to run.
@@ -162,12 +164,27 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             Ok(vec![check_within("restarts", &mut command, RESTART_MAX * options.rounds)])
         }
         "streams" => streams::run(&setup, options),
+        "suites" => suites(&setup, options),
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, streams, crash, epochs, restarts",
+            "no part named {other}; there are {}, late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, streams, suites, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }
+}
+
+/// Other people's tests: each suite passes what is listed as passed before.
+fn suites(setup: &Setup, options: &Interop) -> Result<Checks> {
+    // Some of librdkafka's tests call Kafka's tools.
+    Program::Kafka.prepare()?;
+    let name = match options.against {
+        Program::Fencepost => "fencepost",
+        Program::Kafka => "kafka",
+    };
+    let mut command = python_program(&interpreter()?, "testing/interop/suites/run.py");
+    command.args(["--against", name]).arg("--executable").arg(&setup.executable);
+    command.arg("--work").arg(workspace::target_dir().join("xtask").join("suites")).args(&options.clients);
+    Ok(vec![check_within("suites", &mut command, SUITES_MAX)])
 }
 
 fn check(what: &str, command: &mut Command) -> (String, Result<()>) {

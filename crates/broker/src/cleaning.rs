@@ -157,7 +157,7 @@ impl Broker {
 
     /// Remembers up to where each log is clean.
     pub(crate) fn write_cleaner_checkpoint(self: &Arc<Self>, cx: &mut Cx) {
-        if let Err(error) = self.log_dir.write_cleaner_checkpoint(&self.log_offsets()) {
+        if let Err(error) = self.log_dir.write_cleaner_checkpoint(|| self.log_offsets()) {
             self.log_dir_failed(cx, &error);
         }
     }

@@ -75,7 +75,7 @@ impl Broker {
             partition.close(&mut offsets)?;
         }
         self.controller().partition().close(&mut offsets)?;
-        self.log_dir.write_checkpoints(&offsets)?;
+        self.log_dir.write_checkpoints(|| offsets)?;
         let epoch = *self.broker_epoch.lock().expect("no holder of this lock panics");
         self.log_dir.mark_clean(epoch.0)?;
         Ok(())
@@ -110,7 +110,7 @@ fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {
             partition.queue_sync(broker);
         }
     }
-    let written: Result<(), StorageError> = broker.log_dir.write_checkpoints(&broker.log_offsets());
+    let written: Result<(), StorageError> = broker.log_dir.write_checkpoints(|| broker.log_offsets());
     if let Err(error) = written {
         chore_failed(broker, cx, &error);
     }

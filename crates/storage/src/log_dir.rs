@@ -1,7 +1,7 @@
 //! A log directory: whose it is, which partitions it holds, and what is remembered of each between two runs.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fencepost_types::{Now, Offset, TopicPartition, Uuid};
 
@@ -96,6 +96,9 @@ pub struct LogDir {
     clean_broker_epoch: Option<i64>,
     checkpoints: BTreeMap<Checkpoint, BTreeMap<TopicPartition, Offset>>,
     unreadable: Vec<&'static str>,
+    /// Held while checkpoints are looked up and written: two at once would share a temporary file, and the later one might
+    /// bring back what the earlier one has forgotten.
+    turn: Mutex<()>,
     _lock: Box<dyn DiskLock>,
 }
 
@@ -123,6 +126,7 @@ impl LogDir {
             clean_broker_epoch,
             checkpoints: BTreeMap::new(),
             unreadable: Vec::new(),
+            turn: Mutex::new(()),
             _lock: lock,
         };
         log_dir.read_checkpoints()?;
@@ -220,22 +224,40 @@ impl LogDir {
         self.checkpoints.get(&checkpoint)?.get(partition).copied()
     }
 
-    /// Remembers recovery points, log starts, high watermarks and up to where the cleaner has come. A partition that `offsets` does not name is forgotten.
-    pub fn write_checkpoints(&self, offsets: &LogOffsets) -> Result<(), StorageError> {
-        self.write_checkpoint(Checkpoint::RecoveryPoint, &offsets.recovery_points)?;
-        self.write_checkpoint(Checkpoint::LogStart, &offsets.log_starts)?;
-        self.write_checkpoint(Checkpoint::HighWatermark, &offsets.high_watermarks)?;
-        self.write_cleaner_checkpoint(offsets)
+    /// Remembers recovery points, log starts, high watermarks and up to where the cleaner has come. A partition that
+    /// `offsets` does not name is forgotten. Threads take turns, and `offsets` is asked within the turn.
+    pub fn write_checkpoints(&self, offsets: impl FnOnce() -> LogOffsets) -> Result<(), StorageError> {
+        let _turn = self.turn();
+        let offsets = offsets();
+        self.replace(Checkpoint::RecoveryPoint, &offsets.recovery_points)?;
+        self.replace(Checkpoint::LogStart, &offsets.log_starts)?;
+        self.replace(Checkpoint::HighWatermark, &offsets.high_watermarks)?;
+        self.replace(Checkpoint::Cleaner, &offsets.cleaner_checkpoints)
     }
 
     /// Remembers up to where the cleaner has come, and nothing else: what a cleaning ends with. Every log must be in
     /// `offsets`: an entry that outlives its topic would hide the beginning of the next topic of that name.
-    pub fn write_cleaner_checkpoint(&self, offsets: &LogOffsets) -> Result<(), StorageError> {
-        self.write_checkpoint(Checkpoint::Cleaner, &offsets.cleaner_checkpoints)
+    pub fn write_cleaner_checkpoint(&self, offsets: impl FnOnce() -> LogOffsets) -> Result<(), StorageError> {
+        let _turn = self.turn();
+        self.replace(Checkpoint::Cleaner, &offsets().cleaner_checkpoints)
     }
 
-    /// Replaces one checkpoint.
+    /// Replaces one checkpoint. `offsets` is asked within the turn.
     pub fn write_checkpoint(
+        &self,
+        checkpoint: Checkpoint,
+        offsets: impl FnOnce() -> BTreeMap<TopicPartition, Offset>,
+    ) -> Result<(), StorageError> {
+        let _turn = self.turn();
+        self.replace(checkpoint, &offsets())
+    }
+
+    fn turn(&self) -> MutexGuard<'_, ()> {
+        // It guards no data: whoever panicked with it left a whole file, old or new.
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn replace(
         &self,
         checkpoint: Checkpoint,
         offsets: &BTreeMap<TopicPartition, Offset>,

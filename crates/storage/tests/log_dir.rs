@@ -4,6 +4,8 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::thread;
 
 use common::crash_disk::{CrashDisk, Dice};
 use common::*;
@@ -98,7 +100,7 @@ fn checkpoints() {
     let log_dir = open_dir(&disk).unwrap();
     let partition = TopicPartition::new("a-b", 3);
     let offsets = BTreeMap::from([(partition.clone(), Offset(42))]);
-    log_dir.write_checkpoint(Checkpoint::Cleaner, &offsets).unwrap();
+    log_dir.write_checkpoint(Checkpoint::Cleaner, || offsets).unwrap();
     assert_eq!(read(&disk, "cleaner-offset-checkpoint").unwrap(), "0\n1\na-b 3 42\n");
     write(&disk, "recovery-point-offset-checkpoint", b"0\nnonsense\n");
     write(&disk, "replication-offset-checkpoint", &[0xff; 20]);
@@ -108,6 +110,36 @@ fn checkpoints() {
     assert_eq!(log_dir.offset(Checkpoint::RecoveryPoint, &partition), None);
     let unreadable = ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"];
     assert_eq!(log_dir.unreadable_files(), unreadable);
+}
+
+/// The cleaner, housekeeping and the deletion of a topic write checkpoints, each when it is due. None of them may fail for
+/// another, and none may put an older view over a newer one: what was looked up last is what stays.
+#[test]
+fn checkpoints_are_written_in_turns() {
+    const WRITES: i64 = 200;
+    let disk = MemoryDisk::new();
+    let log_dir = open_dir(&disk).unwrap();
+    let partition = TopicPartition::new("a", 0);
+    let (looked_up, inside) = (AtomicI64::new(0), AtomicI64::new(0));
+    let offsets = || {
+        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
+        let offset = Offset(looked_up.fetch_add(1, Ordering::SeqCst));
+        // Whoever would not wait for its turn gets the chance to come in between.
+        (0..50).for_each(|_| thread::yield_now());
+        inside.fetch_sub(1, Ordering::SeqCst);
+        BTreeMap::from([(partition.clone(), offset)])
+    };
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..WRITES {
+                    log_dir.write_checkpoint(Checkpoint::Cleaner, offsets).unwrap();
+                }
+            });
+        }
+    });
+    let last = 3 * WRITES - 1;
+    assert_eq!(read(&disk, "cleaner-offset-checkpoint").unwrap(), format!("0\n1\na 0 {last}\n"));
 }
 
 /// What logs say of themselves goes into the checkpoints and comes back to them; the log start only where it is not the
@@ -132,7 +164,7 @@ fn logs_are_remembered() {
         offsets.add(log);
     }
     offsets.add(&empty);
-    log_dir.write_checkpoints(&offsets).unwrap();
+    log_dir.write_checkpoints(|| offsets).unwrap();
     log_dir.mark_clean(1).unwrap();
     assert_eq!(read(&disk, "log-start-offset-checkpoint").unwrap(), "0\n1\na 0 1\n");
     assert_eq!(read(&disk, "replication-offset-checkpoint").unwrap(), "0\n2\na 0 2\nb 0 2\n");
@@ -207,7 +239,7 @@ fn checkpoints_survive_crashes() {
         let partition = TopicPartition::new("a", 0);
         let write = |log_dir: &LogDir, offset| {
             let offsets = BTreeMap::from([(partition.clone(), Offset(offset))]);
-            log_dir.write_checkpoint(Checkpoint::RecoveryPoint, &offsets)
+            log_dir.write_checkpoint(Checkpoint::RecoveryPoint, || offsets)
         };
         let shared: Arc<dyn Disk> = Arc::new(disk.clone());
         let log_dir = LogDir::open(shared, meta(1)).unwrap();

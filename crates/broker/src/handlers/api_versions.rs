@@ -26,7 +26,8 @@ pub(crate) fn api_versions(broker: &Arc<Broker>, exchange: Exchange, request: Ap
     }
     let image = broker.image();
     let shown = |name: &str, lowest: i16| version >= LEVEL_0_FROM || (lowest > 0 && !name.is_empty());
-    let supported = features::claimed().into_iter().filter(|(name, range)| shown(name, range.min));
+    // Only what can be finalized: what a registration claims beyond that would be offered in vain.
+    let supported = features::SUPPORTED.iter().filter(|(name, range)| shown(name, range.min));
     let finalized = image.finalized_features().into_iter().filter(|(_, level)| *level > 0);
     exchange.reply(ApiVersionsResponse {
         api_keys: broker
@@ -35,7 +36,11 @@ pub(crate) fn api_versions(broker: &Arc<Broker>, exchange: Exchange, request: Ap
             .map(|(key, range)| row(key, *range.start(), *range.end()))
             .collect(),
         supported_features: supported
-            .map(|(name, range)| SupportedFeatures { name, min_version: range.min, max_version: range.max })
+            .map(|&(name, range)| SupportedFeatures {
+                name: name.to_owned(),
+                min_version: range.min,
+                max_version: range.max,
+            })
             .collect(),
         finalized_features_epoch: image.offset().0,
         finalized_features: finalized

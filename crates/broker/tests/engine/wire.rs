@@ -2,7 +2,8 @@
 
 use fencepost_broker::{Listener, Outcome};
 use fencepost_protocol::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, MetadataRequest, metadata_request,
+    ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, MetadataRequest, UpdateFeaturesRequest,
+    metadata_request, update_features_request,
 };
 use fencepost_protocol::{ApiKey, encode_request};
 use fencepost_types::wire::{Reader, Writer};
@@ -136,6 +137,30 @@ fn features_from_level_0_are_kept_from_version_3() {
             "the switch of transactions V2"
         );
         assert!(answer.finalized_features.iter().all(|feature| feature.max_version_level > 0));
+    }
+}
+
+/// A feature that is said to be supported can be finalized at every level that is said: a tool that raises what it sees
+/// is not refused. What this broker only tolerates in a log of others is no such feature.
+#[test]
+fn what_is_said_to_be_supported_can_be_finalized() {
+    let client = World::new().client();
+    let told = client.ask(4, &api_versions());
+    let level = |name: &str| {
+        let found = told.finalized_features.iter().find(|feature| feature.name == name);
+        found.map_or(0, |feature| feature.max_version_level)
+    };
+    for feature in told.supported_features.iter().filter(|feature| feature.name != "kraft.version") {
+        if level(&feature.name) < feature.max_version {
+            let update = update_features_request::FeatureUpdates {
+                feature: feature.name.clone(),
+                max_version_level: feature.max_version,
+                ..Default::default()
+            };
+            let request = UpdateFeaturesRequest { feature_updates: vec![update], ..Default::default() };
+            let answer = client.ask(1, &request);
+            assert_eq!(answer.error_code, 0, "{}: {:?}", feature.name, answer.error_message);
+        }
     }
 }
 

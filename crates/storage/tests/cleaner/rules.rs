@@ -707,7 +707,7 @@ fn the_checkpoint_is_remembered() {
     let remember = |log_dir: &LogDir, writer: &Writer<MemoryDisk>| {
         let mut offsets = LogOffsets::default();
         offsets.add(&writer.log);
-        log_dir.write_checkpoints(&offsets).unwrap();
+        log_dir.write_checkpoints(|| offsets).unwrap();
         String::from_utf8(read(&disk, "cleaner-offset-checkpoint").unwrap().to_vec()).unwrap()
     };
     assert_eq!(remember(&log_dir, &writer), "0\n1\nt 0 0\n");
