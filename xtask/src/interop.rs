@@ -40,7 +40,7 @@ const FILES: [&str; 2] = ["swap", "dump"];
 #[derive(Args, Debug, Default)]
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
-    /// client and writes docs/clients.md, late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, which mounts one, or
+    /// client and writes docs/clients.md, late-commit, delayed-requests, transactions-tool, groups-tool, features, two-phase, full-disk, which mounts one, or
     /// streams, suites, which are other people's tests, crash, epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
@@ -167,7 +167,7 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "suites" => suites(&setup, options),
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, delayed-requests, transactions-tool, features, two-phase, full-disk, streams, suites, crash, epochs, restarts",
+            "no part named {other}; there are {}, late-commit, delayed-requests, transactions-tool, groups-tool, features, two-phase, full-disk, streams, suites, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }
