@@ -34,10 +34,11 @@ const fn quick(name: &'static str, command: fn() -> Result<Command>) -> Client {
 }
 
 /// All of them, in the order of the table.
-pub const CLIENTS: [Client; 12] = [
+pub const CLIENTS: [Client; 13] = [
     quick("java", || java(NEWEST, "java")),
     client("java-3.9", || java(BEFORE_VERSION_2, "java")),
     quick("librdkafka", || python("confluent")),
+    client("rdkafka", rust),
     quick("aiokafka", || python("aiokafka")),
     client("kafka-python", || python("kafka-python")),
     quick("franz-go", || go("franzgo")),
@@ -61,6 +62,15 @@ fn go(package: &str) -> Result<Command> {
     let status = command.status().context("go is missing: it builds the programs of the Go clients")?;
     ensure!(status.success(), "building {package} failed");
     Ok(Command::new(program))
+}
+
+/// In a workspace of its own: it builds librdkafka, which takes minutes.
+fn rust() -> Result<Command> {
+    let mut command = workspace::cargo();
+    command.args(["build", "--quiet", "--locked", "--manifest-path"]);
+    command.arg(at(PROGRAMS).join("rust/Cargo.toml")).arg("--target-dir").arg(built("rust"));
+    ensure!(command.status()?.success(), "building the program of rdkafka failed");
+    Ok(Command::new(built("rust").join("debug/matrix-rdkafka")))
 }
 
 fn python(client: &str) -> Result<Command> {
