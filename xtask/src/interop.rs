@@ -40,8 +40,8 @@ const FILES: [&str; 2] = ["swap", "dump"];
 #[derive(Args, Debug, Default)]
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
-    /// client and writes docs/clients.md, late-commit, delayed-requests, transactions-tool, groups-tool, features, two-phase, full-disk, which mounts one, or
-    /// streams, suites, which are other people's tests, crash, epochs and restarts, the long ones.
+    /// client and writes docs/clients.md, late-commit, delayed-requests, transactions-tool, groups-tool, features, two-phase,
+    /// full-disk, which mounts one, or streams, suites, which are other people's tests, crash, epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -142,6 +142,13 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "dump" => dump::run(setup, options.against),
         "matrix" => matrix::run(&setup, options.against, &options.clients, false),
         "quick-matrix" => matrix::run(&setup, options.against, &options.clients, true),
+        "groups-tool" => {
+            Program::Kafka.prepare()?;
+            let broker = Broker::start(setup)?;
+            let mut command = python_program(&interpreter()?, "testing/interop/groups_tool.py");
+            command.args(["--bootstrap", &broker.address().to_string()]);
+            Ok(vec![check("groups tool", &mut command)])
+        }
         "transactions-tool" => {
             Program::Kafka.prepare()?;
             let mut setup = setup;
