@@ -10,7 +10,9 @@ use fencepost_protocol::messages::{
     TxnOffsetCommitRequest, TxnOffsetCommitResponse, txn_offset_commit_request,
 };
 use fencepost_transaction::{ProducerName, Step, txn_offset_commit_code};
-use fencepost_types::{ErrorCode, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TransactionVersion};
+use fencepost_types::{
+    ErrorCode, PartitionIndex, ProducerEpoch, ProducerId, Sequence, TopicPartition, TransactionVersion,
+};
 
 use super::offset_places::{Named, Places, offset, sort_out};
 use super::transactions::Add;
@@ -66,12 +68,7 @@ pub(crate) fn txn_offset_commit(
         topics: known,
     });
     let adds = version >= IMPLICIT_ADD_FROM;
-    let asks = ProducerName {
-        transactional_id: request.transactional_id.as_str().into(),
-        producer_id: producer.0,
-        producer_epoch: producer.1,
-    };
-    if !adds && broker.is_doubtful(&exchange.connection, asks, &Step::CommitOffsets) {
+    if !adds && is_doubtful(broker, &exchange, &request.transactional_id, producer) {
         return reply(exchange, places, Err(ErrorCode::CoordinatorLoadInProgress));
     }
     let guard = match guard(broker, cx, &cell, producer, adds) {
@@ -95,17 +92,28 @@ pub(crate) fn txn_offset_commit(
     if adds {
         return add.add(broker, cx, Box::new(go_on));
     }
-    add.verify(
-        broker,
-        cx,
-        Box::new(move |broker, cx, result| {
-            let all = result.and_then(|rows| {
-                let in_transaction = rows.iter().all(|(_, known)| *known);
-                if in_transaction { Ok(()) } else { Err(ErrorCode::TransactionAbortable) }
-            });
-            go_on(broker, cx, all);
-        }),
-    );
+    let verified = move |broker: &Arc<Broker>, cx: &mut Cx, result: Verification| {
+        go_on(broker, cx, result.and_then(all_known));
+    };
+    add.verify(broker, cx, Box::new(verified));
+}
+
+type Verification = Result<Vec<(TopicPartition, bool)>, ErrorCode>;
+
+fn all_known(rows: Vec<(TopicPartition, bool)>) -> Result<(), ErrorCode> {
+    let in_transaction = rows.iter().all(|(_, known)| *known);
+    if in_transaction { Ok(()) } else { Err(ErrorCode::TransactionAbortable) }
+}
+
+/// Whether the offsets may be those of an earlier transaction.
+fn is_doubtful(
+    broker: &Broker,
+    exchange: &Exchange,
+    transactional_id: &str,
+    (producer_id, producer_epoch): (ProducerId, ProducerEpoch),
+) -> bool {
+    let producer = ProducerName { transactional_id: transactional_id.into(), producer_id, producer_epoch };
+    broker.is_doubtful(&exchange.connection, producer, &Step::CommitOffsets)
 }
 
 /// The guard of a commit that has to be verified or added first; `None` where the transaction is open already.

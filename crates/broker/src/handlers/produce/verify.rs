@@ -36,24 +36,7 @@ pub(crate) fn verify(
     left: Left,
 ) {
     let adds = job.version >= IMPLICIT_ADD_FROM;
-    let mut ready: Vec<Guarded> = Vec::new();
-    let mut asked: Vec<Guarded> = Vec::new();
-    for part in parts {
-        let guard = match needs_guard(broker, cx, &job, &part, adds) {
-            Ok(guard) => guard,
-            Err(code) => {
-                answers.put(part.at, PartitionAnswer::refused(code));
-                continue;
-            }
-        };
-        if guard.is_some() {
-            asked.push((part, guard));
-        } else if !adds && is_doubtful(broker, &exchange, &job, &part) {
-            answers.put(part.at, refused(job.version, ErrorCode::ConcurrentTransactions));
-        } else {
-            ready.push((part, None));
-        }
-    }
+    let (mut ready, asked) = sort_out(broker, cx, &job, &exchange, &mut answers, parts);
     let producer = asked.first().and_then(|(part, _)| part.transactional);
     let (Some((producer_id, producer_epoch, _)), Some(transactional_id)) =
         (producer, job.transactional_id.clone())
@@ -103,6 +86,37 @@ pub(crate) fn verify(
             }),
         );
     }
+}
+
+/// The parts that can be appended at once, and those that the coordinator is asked about; the others are answered.
+fn sort_out(
+    broker: &Arc<Broker>,
+    cx: &Cx,
+    job: &Job,
+    exchange: &Exchange,
+    answers: &mut Answers,
+    parts: Vec<Part>,
+) -> (Vec<Guarded>, Vec<Guarded>) {
+    let adds = job.version >= IMPLICIT_ADD_FROM;
+    let mut ready: Vec<Guarded> = Vec::new();
+    let mut asked: Vec<Guarded> = Vec::new();
+    for part in parts {
+        let guard = match needs_guard(broker, cx, job, &part, adds) {
+            Ok(guard) => guard,
+            Err(code) => {
+                answers.put(part.at, PartitionAnswer::refused(code));
+                continue;
+            }
+        };
+        if guard.is_some() {
+            asked.push((part, guard));
+        } else if !adds && is_doubtful(broker, exchange, job, &part) {
+            answers.put(part.at, refused(job.version, ErrorCode::ConcurrentTransactions));
+        } else {
+            ready.push((part, None));
+        }
+    }
+    (ready, asked)
 }
 
 /// Whether a batch that the coordinator has nothing against, or is not asked about, may be one of an earlier transaction.
