@@ -40,7 +40,7 @@ pub(crate) fn marker_appends(request: &WriteTxnMarkersRequest) -> Vec<(TopicPart
 }
 
 impl Broker {
-    /// How many markers have been appended since the start: each of them by [`Self::write_marker`].
+    /// How many markers have been appended since the start: each of them by the one function below.
     pub fn markers_written(&self) -> u64 {
         self.transactions.markers_written.load(Ordering::Relaxed)
     }
