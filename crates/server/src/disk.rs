@@ -227,6 +227,12 @@ fn disk_error(operation: &'static str, path: &str, error: &io::Error) -> DiskErr
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    use fencepost_storage::{Checkpoint, LogDir, MetaProperties};
+    use fencepost_types::{BrokerId, Offset, TopicPartition, Uuid};
+
     use super::*;
 
     fn disk() -> (tempfile::TempDir, RealDisk) {
@@ -297,5 +303,38 @@ mod tests {
         assert_eq!(disk.lock(".lock").unwrap_err().kind, DiskErrorKind::Locked);
         drop(held);
         disk.lock(".lock").unwrap();
+    }
+
+    /// The cleaner, housekeeping and the deletion of a topic write checkpoints, each when it is due, on threads of their
+    /// own. None of them may fail for another, and none may put an older view over a newer one: what was looked up last is
+    /// what stays.
+    #[test]
+    fn checkpoints_are_written_in_turns() {
+        const WRITES: i64 = 25;
+        let (_directory, disk) = disk();
+        let meta = MetaProperties::new("a-cluster", BrokerId(1), Uuid::from_u128(1));
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        let log_dir = LogDir::open(Arc::clone(&disk), meta).unwrap();
+        let partition = TopicPartition::new("a", 0);
+        let (looked_up, inside) = (AtomicI64::new(0), AtomicI64::new(0));
+        let offsets = || {
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
+            let offset = Offset(looked_up.fetch_add(1, Ordering::SeqCst));
+            // Whoever would not wait for its turn gets the chance to come in between.
+            (0..50).for_each(|_| std::thread::yield_now());
+            inside.fetch_sub(1, Ordering::SeqCst);
+            BTreeMap::from([(partition.clone(), offset)])
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..WRITES {
+                        log_dir.write_checkpoint(Checkpoint::Cleaner, offsets).unwrap();
+                    }
+                });
+            }
+        });
+        let written = disk.open("cleaner-offset-checkpoint").unwrap().read(0, 100).unwrap();
+        assert_eq!(written, format!("0\n1\na 0 {}\n", 3 * WRITES - 1).into_bytes());
     }
 }

@@ -4,8 +4,6 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::thread;
 
 use common::crash_disk::{CrashDisk, Dice};
 use common::*;
@@ -110,36 +108,6 @@ fn checkpoints() {
     assert_eq!(log_dir.offset(Checkpoint::RecoveryPoint, &partition), None);
     let unreadable = ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"];
     assert_eq!(log_dir.unreadable_files(), unreadable);
-}
-
-/// The cleaner, housekeeping and the deletion of a topic write checkpoints, each when it is due. None of them may fail for
-/// another, and none may put an older view over a newer one: what was looked up last is what stays.
-#[test]
-fn checkpoints_are_written_in_turns() {
-    const WRITES: i64 = 200;
-    let disk = MemoryDisk::new();
-    let log_dir = open_dir(&disk).unwrap();
-    let partition = TopicPartition::new("a", 0);
-    let (looked_up, inside) = (AtomicI64::new(0), AtomicI64::new(0));
-    let offsets = || {
-        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "one at a time");
-        let offset = Offset(looked_up.fetch_add(1, Ordering::SeqCst));
-        // Whoever would not wait for its turn gets the chance to come in between.
-        (0..50).for_each(|_| thread::yield_now());
-        inside.fetch_sub(1, Ordering::SeqCst);
-        BTreeMap::from([(partition.clone(), offset)])
-    };
-    thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                for _ in 0..WRITES {
-                    log_dir.write_checkpoint(Checkpoint::Cleaner, offsets).unwrap();
-                }
-            });
-        }
-    });
-    let last = 3 * WRITES - 1;
-    assert_eq!(read(&disk, "cleaner-offset-checkpoint").unwrap(), format!("0\n1\na 0 {last}\n"));
 }
 
 /// What logs say of themselves goes into the checkpoints and comes back to them; the log start only where it is not the
