@@ -5,7 +5,7 @@
 //! nothing in it can be told apart. But a client that stops waiting for an answer closes the connection, and uses the
 //! older connection never again. So a request on a connection that a newer one has replaced is *doubtful*: it is told to
 //! come again, once. Of a request that was delayed nobody hears the answer. A client that is there, and uses several
-//! connections at a time, asks again, and is believed on that connection from then on.
+//! connections at a time, asks again, and is believed on that connection until it opens a newer one.
 //!
 //! Nothing of this is persisted: after a restart there are no older connections.
 
@@ -18,7 +18,7 @@ use crate::state::TransactionalId;
 
 /// Older connections that are remembered of a producer. Beyond them only those of the same kind of work are doubted.
 const OLDER_MAX: usize = 8;
-/// Requests that are remembered of one that was told to come again.
+/// Batches that are remembered of a connection on which they were told to come again.
 const ASKED_MAX: usize = 16;
 /// Producers that are remembered at least; up to twice as many are.
 const PRODUCERS_MIN: usize = 10_000;
@@ -52,6 +52,10 @@ pub enum Step {
 }
 
 impl Step {
+    fn is_batch(&self) -> bool {
+        matches!(self, Self::Produce(..))
+    }
+
     fn work(&self) -> usize {
         match self {
             Self::Add | Self::End => 0,
@@ -139,6 +143,24 @@ impl Arrivals {
 
 impl Seen {
     fn arrive(&mut self, connection: ConnectionNumber, step: &Step) -> Arrival {
+        let arrival = self.place(connection, step);
+        if arrival == Arrival::InOrder && *step == Step::End {
+            self.forget_batches();
+        }
+        arrival
+    }
+
+    /// A batch that has not come again by the end of its transaction never will: it must not take the room of one that may.
+    fn forget_batches(&mut self) {
+        for (_, standing) in &mut self.older {
+            match standing {
+                Standing::Asked(asked) => asked.retain(|step| !step.is_batch()),
+                Standing::Left | Standing::Alive => {}
+            }
+        }
+    }
+
+    fn place(&mut self, connection: ConnectionNumber, step: &Step) -> Arrival {
         if let Some((_, standing)) = self.older.iter_mut().find(|(number, _)| *number == connection) {
             return standing.arrive(step);
         }
@@ -150,10 +172,21 @@ impl Seen {
                 Arrival::Doubtful
             }
             Some(left) if left < connection => {
+                self.doubt_again();
                 self.replaced(left, Standing::Left);
                 Arrival::InOrder
             }
             Some(_) | None => Arrival::InOrder,
+        }
+    }
+
+    /// A newer connection may stand for any of those that were believed.
+    fn doubt_again(&mut self) {
+        for (_, standing) in &mut self.older {
+            match standing {
+                Standing::Alive => *standing = Standing::Left,
+                Standing::Left | Standing::Asked(_) => {}
+            }
         }
     }
 
@@ -178,7 +211,8 @@ impl Standing {
             }
             // It may have been on its way already, behind the one that was asked.
             Self::Asked(asked) if asked.len() < ASKED_MAX => asked.push(step.clone()),
-            // The first ones to come again speak for all.
+            Self::Asked(asked) if !step.is_batch() => asked.push(step.clone()),
+            // The first batches to come again speak for all.
             Self::Asked(_) => {}
             Self::Left => *self = Self::Asked(Vec::from([step.clone()])),
         }

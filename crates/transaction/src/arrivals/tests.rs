@@ -64,6 +64,19 @@ fn who_asks_again_is_believed() {
     }
 }
 
+/// A client with several connections may give one of them up, too: when it opens another, all older ones have to ask again.
+#[test]
+fn a_believed_connection_is_doubted_when_a_newer_one_comes() {
+    let newer = ConnectionNumber(3);
+    let mut order = Order::after(&[(OLD, Step::Add), (NEW, Step::Add)]);
+    assert!(!order.takes(OLD, &batch(0)) && order.takes(OLD, &batch(0)));
+    assert!(order.takes(newer, &Step::Add));
+    for connection in [OLD, NEW] {
+        assert!(!order.takes(connection, &Step::End) && order.takes(connection, &Step::End));
+        assert!(order.takes(connection, &Step::Add) && order.takes(newer, &Step::Add));
+    }
+}
+
 /// Batches that were on their way together do not speak for one another: only the same one again does. Another request in
 /// between does not make that forgotten.
 #[test]
@@ -85,6 +98,24 @@ fn however_many_are_doubted_the_first_can_come_again() {
         assert!(!order.takes(OLD, &batch(sequence)));
     }
     assert!(order.takes(OLD, &batch(0)));
+}
+
+/// A client that gives up what it was told to send again is heard with its next requests: neither very many batches nor the
+/// transactions that it aborts take their room.
+#[test]
+fn what_is_given_up_takes_no_room() {
+    let mut order = Order::after(&[(OLD, Step::Add), (NEW, Step::Add)]);
+    for sequence in 0..10 * ASKED_MAX as i32 {
+        assert!(!order.takes(OLD, &batch(sequence)));
+    }
+    let mut on_one = order.0.clone();
+    assert_eq!(on_one.arrive(&producer("x", 0), OLD, &Step::End), Some(Arrival::Doubtful));
+    assert_eq!(on_one.arrive(&producer("x", 0), OLD, &Step::End), Some(Arrival::InOrder));
+
+    assert!(order.takes(NEW, &Step::End));
+    assert!(!order.takes(OLD, &batch(0)), "of the transaction before");
+    assert!(!order.takes(OLD, &batch(1_000)));
+    assert!(order.takes(OLD, &batch(1_000)));
 }
 
 /// A client with a connection for each kind of work is never doubted, whichever of them it opened first and however
