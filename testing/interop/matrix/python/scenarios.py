@@ -163,6 +163,9 @@ async def group(client, topic, protocol):
     await create(client, 4, topic)
     a = await client.member(topic, topic, protocol)
     await shared(4, a)
+    # It reads from every partition before it gives some away: an answer of ListOffsets that librdkafka has been waiting for through
+    # two rebalances would send it back to the start.
+    await consumed(client, topic, made(client, 'u', 4, 4), a)
     b = await client.member(topic, topic, protocol)
     await shared(4, a, b)
     await consumed(client, topic, made(client, 'v', 200, 4), a, b)
@@ -171,8 +174,8 @@ async def group(client, topic, protocol):
     await consumed(client, topic, made(client, 'w', 40, 4), a)
     await a.close()
     found = await client.committed(topic, topic, 4)
-    if found != {p: 60 for p in range(4)}:
-        raise Broken('offsets %s are committed, wanted 60 of each partition' % found)
+    if found != {p: 61 for p in range(4)}:
+        raise Broken('offsets %s are committed, wanted 61 of each partition' % found)
 
 
 async def shared(partitions, *members):
