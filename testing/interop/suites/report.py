@@ -51,7 +51,7 @@ def section(suites):
         BEGIN, '', "## Other people's tests", '',
         'The tests of three client libraries, unchanged but for topics of one replica, against one Fencepost and against one Apache Kafka',
         '4.4.0 with the same settings: `cargo xtask interop suites`, `--client NAME` for one suite, and `--against kafka`. What passed is',
-        'kept in `testing/interop/suites/SUITE.PROGRAM.txt`; a run fails when a listed test does not pass, also not by itself.', '',
+        'kept in `testing/interop/suites`, a list for each suite and program; a run fails when a listed test does not pass, also not by itself.', '',
         '| suite | version | pass on Apache Kafka | pass on Fencepost | on both |', '|---|---|---:|---:|---:|', *rows, '',
         'Of franz-go the tests of `kgo` that use a broker are counted, of sarama the functional tests, of librdkafka all that are not for',
         "runs by hand; parts of a test that have names of their own count too. sarama's tests reach the broker through a small stand-in for",
