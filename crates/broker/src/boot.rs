@@ -22,6 +22,7 @@ use crate::apis::Apis;
 use crate::connection::Listener;
 use crate::edge::Edge;
 use crate::group_coordinator::{GroupCell, OFFSETS_TOPIC};
+use crate::handlers::fetch::FetchSessions;
 use crate::metadata_log::{CONTROLLER_LISTENER, CONTROLLER_PORT_STEP, METADATA_TOPIC, MetadataLog};
 use crate::producer_budget::ProducerBudget;
 use crate::runtime::{Answer, ShardCell};
@@ -97,7 +98,7 @@ impl Broker {
             transactions: Default::default(),
             producer_ids: Default::default(),
             groups: Default::default(),
-            fetch_sessions: Default::default(),
+            fetch_sessions: FetchSessions::new(&config),
             controller: Arc::clone(&metadata_log.controller),
             image: ArcSwap::from_pointee(Image::default()),
             topics: ArcSwap::from_pointee(Topics::default()),

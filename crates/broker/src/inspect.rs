@@ -71,7 +71,7 @@ impl Broker {
     }
 }
 
-fn standing(partition: &Partition) -> Result<Standing, ErrorCode> {
+pub(crate) fn standing(partition: &Partition) -> Result<Standing, ErrorCode> {
     partition.with(|state| Standing {
         partition: partition.name.clone(),
         log_start_offset: state.log.log_start_offset(),

@@ -4,7 +4,7 @@
 //! ```text
 //! socket ─► connection.rs: frame ─► Broker::handle ─► Outcome ─► socket (in the order of the requests)
 //!           edge.rs: timer ─► Broker::tick      syncers ─► Broker::sync_next
-//!           metrics.rs: what the broker shows of itself ─► HTTP
+//!           metrics.rs, lag.rs: what the broker shows of itself ─► HTTP
 //! ```
 //!
 //! Invariants
@@ -20,6 +20,7 @@ mod connection;
 mod disk;
 pub mod dump;
 mod edge;
+mod lag;
 mod metrics;
 mod server;
 mod timer;

@@ -25,14 +25,15 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::edge::RealEdge;
+use crate::lag::{self, LagPage};
 
 const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// The page, while the server runs.
-#[derive(Debug)]
 pub(crate) struct Metrics {
     pub(crate) address: SocketAddr,
     serving: JoinHandle<()>,
+    lag: LagPage,
 }
 
 impl Metrics {
@@ -50,7 +51,10 @@ impl Metrics {
         let help = "From a deadline until what was due then has been decided";
         registry.register_with_unit("fencepost_deadline_lateness", help, Unit::Seconds, lateness);
         registry.register_collector(Box::new(Readings(Arc::downgrade(broker))));
-        let router = Router::new().route("/metrics", get(page)).with_state(Arc::new(registry));
+        let lag = LagPage::new(broker);
+        let router = Router::new()
+            .route("/metrics", get(page).with_state(Arc::new(registry)))
+            .route("/lag", get(lag::page).with_state(lag.clone()));
         let serving = tokio::spawn(async move {
             tokio::select! {
                 _ = stop.changed() => {}
@@ -61,13 +65,14 @@ impl Metrics {
                 }
             }
         });
-        Ok(Self { address, serving })
+        Ok(Self { address, serving, lag })
     }
 
     /// Waits for the end, after `stop` has changed.
     pub(crate) async fn stop(self) {
         // It may have ended already.
         let _ = self.serving.await;
+        self.lag.stop().await;
     }
 }
 

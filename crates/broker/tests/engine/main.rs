@@ -11,6 +11,7 @@ mod fetch;
 mod group_offsets;
 mod groups;
 mod harness;
+mod lag;
 mod manners;
 mod marker_way;
 mod partition_markers;

@@ -3,8 +3,10 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use fencepost_protocol::messages::InitProducerIdRequest;
+use fencepost_protocol::messages::{InitProducerIdRequest, OffsetCommitRequest, offset_commit_request};
 use fencepost_server::{ServerError, Storage};
+
+use serde_json::{Value, json};
 
 use crate::support::{PATIENCE, TestServer, batch, settings};
 
@@ -50,6 +52,50 @@ fn the_page_shows_what_is_there() {
     assert_eq!(of_topic("kafka_log_log_logendoffset"), Some("1"), "{after}");
     assert_eq!(of_topic("kafka_cluster_partition_laststableoffsetlag"), Some("0"));
     assert!(get(address, "/other").starts_with("HTTP/1.1 404"));
+}
+
+/// The lag of groups is JSON: of every group, or of the one that is named.
+#[test]
+fn the_lag_of_groups_is_shown() {
+    let server = TestServer::with(&[("fencepost.metrics.listener", "127.0.0.1:0")]);
+    let address = server.metrics_address().unwrap();
+    let lag = |path: &str| -> Value {
+        let answer = get(address, path);
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200") && head.contains("application/json"), "{answer}");
+        serde_json::from_str(body).unwrap()
+    };
+    assert_eq!(lag("/lag"), json!({"groups": [], "complete": true}));
+    let mut client = server.client();
+    assert_eq!(client.create_topic("read", 1), 0);
+    for _ in 0..3 {
+        assert_eq!(client.write("read", 0, batch(b"value")), 0);
+    }
+    let partition = offset_commit_request::Partitions { committed_offset: 1, ..Default::default() };
+    let topic = offset_commit_request::Topics {
+        name: "read".to_owned(),
+        partitions: vec![partition],
+        ..Default::default()
+    };
+    for group in ["a \"b\"", "c"] {
+        let request = OffsetCommitRequest {
+            group_id: group.to_owned(),
+            generation_id_or_member_epoch: -1,
+            topics: vec![topic.clone()],
+            ..Default::default()
+        };
+        assert_eq!(client.ask(8, &request).topics[0].partitions[0].error_code, 0);
+    }
+    let row = json!({
+        "topic": "read", "partition": 0, "committed_offset": 1, "pending_transactions": 0, "log_start_offset": 0,
+        "last_stable_offset": 3, "high_watermark": 3, "log_end_offset": 3, "lag": 2, "stable_lag": 2, "records": 2,
+        "records_unknown": null,
+    });
+    let expected = json!({"groups": [{"group": "a \"b\"", "partitions": [row]}], "complete": true});
+    assert_eq!(lag("/lag?group=a+%22b%22"), expected);
+    assert_eq!(lag("/lag")["groups"].as_array().map(Vec::len), Some(2));
+    assert_eq!(lag("/lag?group=nobody"), json!({"groups": [], "complete": true}));
+    assert!(get(address, "/lag?topic=read").starts_with("HTTP/1.1 400"));
 }
 
 /// Without a listener nobody listens; one that is taken is a sentence.

@@ -3,6 +3,7 @@
 mod aborts;
 mod append;
 mod clean;
+mod count;
 mod leftovers;
 mod read;
 mod recovery;
@@ -25,6 +26,7 @@ use crate::segment::Segment;
 use crate::text_file::{format_epochs, format_partition_metadata};
 
 pub use append::{AppendOutcome, Appended, MarkerAppend};
+pub use count::Counted;
 pub use read::ReadSlice;
 pub use recovery::Recovery;
 pub use retire::{RetentionReason, Retired};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use fencepost_metadata::BrokerConfig;
 use fencepost_types::{ErrorCode, Nanos, Now, Offset, PartitionIndex, TopicName, Uuid};
 
 /// What a client says of a partition that it fetches.
@@ -71,6 +72,8 @@ struct Cached {
 
 /// All sessions of this broker.
 pub(crate) struct FetchSessions {
+    /// The most sessions.
+    slots: usize,
     state: Mutex<Sessions>,
     remembered: Arc<Remembered>,
 }
@@ -100,24 +103,22 @@ struct Sessions {
     by_id: BTreeMap<i32, Arc<Mutex<Session>>>,
 }
 
-/// `max.incremental.fetch.session.cache.slots`.
-const SLOTS: usize = 1_000;
 /// A session that has not been used for so long may make room for another.
 const EVICTABLE_AFTER_MS: i64 = 120_000;
 /// So many partitions are remembered over all sessions (some 200 bytes each). A client that asks for more is served
 /// without a session, and one that adds more to its session loses that.
 const PARTITIONS_MAX: usize = 500_000;
 
-impl Default for FetchSessions {
-    fn default() -> Self {
-        Self::remembering(PARTITIONS_MAX)
-    }
-}
-
 impl FetchSessions {
-    fn remembering(max: usize) -> Self {
+    /// Room for as many sessions as `max.incremental.fetch.session.cache.slots` says.
+    pub(crate) fn new(config: &BrokerConfig) -> Self {
+        let slots = config.max_incremental_fetch_session_cache_slots.max(0) as usize;
+        Self::remembering(slots, PARTITIONS_MAX)
+    }
+
+    fn remembering(slots: usize, max: usize) -> Self {
         let remembered = Arc::new(Remembered { count: AtomicUsize::new(0), max });
-        Self { state: Mutex::new(Sessions::default()), remembered }
+        Self { slots, state: Mutex::new(Sessions::default()), remembered }
     }
 
     /// Finds or makes the session of a request, and takes in what the request changes.
@@ -177,7 +178,7 @@ impl FetchSessions {
         wanted: &[(FetchKey, FetchParams)],
     ) -> Plan {
         let mut sessions = self.state.lock().expect("no holder of this lock panics");
-        if !sessions.make_room(now) {
+        if !sessions.make_room(self.slots, now) {
             return Plan::Sessionless;
         }
         let mut id = (random & 0x7fff_ffff) as i32;
@@ -217,12 +218,12 @@ fn lock(session: &Arc<Mutex<Session>>) -> std::sync::MutexGuard<'_, Session> {
 
 impl Sessions {
     /// Whether there is room for one more; the longest unused one goes if it may.
-    fn make_room(&mut self, now: Now) -> bool {
-        if self.by_id.len() < SLOTS {
+    fn make_room(&mut self, slots: usize, now: Now) -> bool {
+        if self.by_id.len() < slots {
             return true;
         }
         let oldest = self.by_id.iter().map(|(id, session)| (lock(session).last_used, *id)).min();
-        let Some((last_used, id)) = oldest else { return true };
+        let Some((last_used, id)) = oldest else { return false };
         let evictable = last_used.plus_ms(EVICTABLE_AFTER_MS) <= now.mono;
         if evictable {
             self.by_id.remove(&id);
@@ -319,6 +320,8 @@ pub(crate) struct Told {
 
 #[cfg(test)]
 mod tests {
+    use fencepost_metadata::StaticConfig;
+
     use super::*;
     use crate::testing::{NOW, later};
 
@@ -346,7 +349,7 @@ mod tests {
     /// same, and what a session held is free again when it goes.
     #[test]
     fn what_is_remembered_is_bounded() {
-        let sessions = FetchSessions::remembering(100);
+        let sessions = FetchSessions::remembering(10, 100);
         let many = wanted("t", 0..100);
         let (most, rest) = many.split_at(90);
         let first = create(&sessions, NOW, most).unwrap();
@@ -368,16 +371,28 @@ mod tests {
         assert_eq!(sessions.remembered.count.load(Ordering::Relaxed), 0);
     }
 
-    /// A thousand sessions; the next one takes the place of the longest unused, once that may go.
+    fn with_slots(slots: &str) -> FetchSessions {
+        let (key, value) = ("max.incremental.fetch.session.cache.slots".to_owned(), slots.to_owned());
+        let statics = StaticConfig::new([(key, value)]).unwrap();
+        FetchSessions::new(&BrokerConfig::from_static(&statics))
+    }
+
+    /// As many sessions as are configured; the next one takes the place of the longest unused, once that may go.
     #[test]
     fn an_unused_session_makes_room() {
-        let sessions = FetchSessions::default();
+        let sessions = with_slots("3");
         let one = wanted("t", 0..1);
-        for at in 0..SLOTS {
-            assert!(create(&sessions, later(at as i64), &one).is_some());
+        for at in 0..3 {
+            assert!(create(&sessions, later(at), &one).is_some());
         }
         assert_eq!(create(&sessions, later(EVICTABLE_AFTER_MS - 1), &one), None);
         assert!(create(&sessions, later(EVICTABLE_AFTER_MS), &one).is_some());
         assert_eq!(create(&sessions, later(EVICTABLE_AFTER_MS), &one), None);
+    }
+
+    /// Without slots nobody gets a session, and everybody is served.
+    #[test]
+    fn no_slots_are_no_sessions() {
+        assert_eq!(create(&with_slots("0"), NOW, &wanted("t", 0..1)), None);
     }
 }
