@@ -13,7 +13,7 @@ pub(super) const KEYS: &[Key] = &[
     key("fencepost.durability", String, Some("fsync"), OneOf(&["fsync", "page-cache"]), ReadOnly,
         "What an acknowledged record survives: fsync a crash of the machine, page-cache one of the process.").used(),
     key("fencepost.metrics.listener", String, None, Any, ReadOnly,
-        "HOST:PORT where metrics are served over HTTP as Prometheus text, under /metrics; without it nowhere.").used(),
+        "HOST:PORT where metrics are served over HTTP as Prometheus text, under /metrics, and the lag of groups as JSON, under /lag; without it nowhere.").used(),
     key("fencepost.producer.entries.max", Long, Some("4000000"), AtLeast(1), ReadOnly,
         "Producers that all partitions of this broker remember together; beyond it those go that were silent longest.").used(),
     key("fencepost.producer.entries.partition.max", Long, Some("1000000"), AtLeast(1), ReadOnly,
