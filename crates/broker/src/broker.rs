@@ -106,7 +106,7 @@ impl Broker {
     pub(crate) fn add_deadline(&self, at: Nanos, task: Task) -> DeadlineKey {
         let key = self.deadlines.add(at, task);
         if self.deadlines.next() == Some(at) {
-            self.edge.deadline_changed();
+            self.edge.deadline_changed(at);
         }
         key
     }
@@ -115,7 +115,7 @@ impl Broker {
     pub(crate) fn add_chore(&self, at: Nanos, task: Task) {
         self.chores.add(at, task);
         if self.chores.next() == Some(at) {
-            self.edge.chores_changed();
+            self.edge.chores_changed(at);
         }
     }
 

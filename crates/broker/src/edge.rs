@@ -1,13 +1,16 @@
 //! What the engine asks of the edge. The simulator implements it too.
 
+use fencepost_types::Nanos;
+
 /// Hooks by which the engine wakes the threads around it. They must not call back into the engine.
 pub trait Edge: Send + Sync {
-    /// The earliest deadline may have come nearer: ask `Broker::next_deadline` again.
-    fn deadline_changed(&self);
+    /// Something is due at `at` now, which is before everything else that is due: ask `Broker::next_deadline` again, unless
+    /// that would be done by then anyway.
+    fn deadline_changed(&self, at: Nanos);
 
     /// The same for the lane of chores alone.
-    fn chores_changed(&self) {
-        self.deadline_changed();
+    fn chores_changed(&self, at: Nanos) {
+        self.deadline_changed(at);
     }
 
     /// A partition is dirty: call `Broker::sync_next`.

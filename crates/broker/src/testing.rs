@@ -28,7 +28,7 @@ struct QuietEdge {
 }
 
 impl Edge for QuietEdge {
-    fn deadline_changed(&self) {}
+    fn deadline_changed(&self, _: Nanos) {}
 
     fn sync_needed(&self) {}
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 use fencepost_broker::{Broker, Edge, Lane};
+use fencepost_types::Nanos;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -90,12 +91,12 @@ impl RealEdge {
 }
 
 impl Edge for RealEdge {
-    fn deadline_changed(&self) {
-        self.prompt.look_again();
+    fn deadline_changed(&self, at: Nanos) {
+        self.prompt.look_again(at);
     }
 
-    fn chores_changed(&self) {
-        self.chores.look_again();
+    fn chores_changed(&self, at: Nanos) {
+        self.chores.look_again(at);
     }
 
     fn sync_needed(&self) {

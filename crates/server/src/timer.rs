@@ -15,6 +15,9 @@ const LATENESS_BUCKET_MIN_S: f64 = 0.000_05;
 /// … and how many there are, each twice the one before: up to 1.6 s.
 const LATENESS_BUCKETS: u16 = 16;
 
+/// Later than every deadline.
+const NEVER: Nanos = Nanos(u64::MAX);
+
 /// Wakes the thread of one lane.
 pub(crate) struct Timer {
     signal: Mutex<Signal>,
@@ -22,23 +25,31 @@ pub(crate) struct Timer {
     lateness: Histogram,
 }
 
-#[derive(Default)]
 struct Signal {
+    /// It sleeps, and looks again by itself at this time. [`NEVER`] while it is awake, or sleeps without end.
+    looks_at: Nanos,
     look_again: bool,
     stopping: bool,
 }
 
 impl Default for Timer {
     fn default() -> Self {
+        let signal = Signal { looks_at: NEVER, look_again: false, stopping: false };
         let buckets = exponential_buckets(LATENESS_BUCKET_MIN_S, 2.0, LATENESS_BUCKETS);
-        Self { signal: Mutex::default(), changed: Condvar::new(), lateness: Histogram::new(buckets) }
+        Self { signal: Mutex::new(signal), changed: Condvar::new(), lateness: Histogram::new(buckets) }
     }
 }
 
 impl Timer {
-    /// The earliest deadline may have come nearer.
-    pub(crate) fn look_again(&self) {
-        self.signal.lock().expect("no holder of this lock panics").look_again = true;
+    /// The earliest deadline is at `at` now. Whoever would look by then is left asleep: of a producer with one transaction
+    /// after the other each timeout is the first of all, and later than the one before.
+    pub(crate) fn look_again(&self, at: Nanos) {
+        let mut signal = self.signal.lock().expect("no holder of this lock panics");
+        if signal.looks_at <= at || signal.look_again {
+            return;
+        }
+        signal.look_again = true;
+        drop(signal);
         self.changed.notify_one();
     }
 
@@ -60,7 +71,7 @@ impl Timer {
             if signal.stopping {
                 return None;
             }
-            signal.look_again = false;
+            (signal.looks_at, signal.look_again) = (NEVER, false);
             drop(signal);
             // Without the lock: whoever changes the queue holds the queue's.
             let at = next();
@@ -72,6 +83,7 @@ impl Timer {
             if signal.look_again || signal.stopping {
                 continue;
             }
+            signal.looks_at = at.unwrap_or(NEVER);
             signal = match left {
                 None => self.changed.wait(signal).expect("no holder of this lock panics"),
                 Some(left) => {
@@ -90,3 +102,6 @@ pub(crate) fn run_timer(broker: &Arc<Broker>, timer: &Timer, lane: Lane, clock: 
         timer.lateness.observe(Duration::from_nanos(late_ns).as_secs_f64());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fencepost_broker::Edge;
+use fencepost_types::Nanos;
 
 use crate::rng::Rng;
 
@@ -43,7 +44,7 @@ impl SimEdge {
 }
 
 impl Edge for SimEdge {
-    fn deadline_changed(&self) {
+    fn deadline_changed(&self, _: Nanos) {
         self.deadline_changed.store(true, Ordering::Relaxed);
     }
 

@@ -47,7 +47,7 @@ pub struct TestEdge {
 }
 
 impl Edge for TestEdge {
-    fn deadline_changed(&self) {
+    fn deadline_changed(&self, _: Nanos) {
         self.deadlines_changed.fetch_add(1, Ordering::Relaxed);
     }
 
