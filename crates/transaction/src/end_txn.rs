@@ -30,7 +30,7 @@ impl TransactionShard {
     fn end_without_bump(&self, now: Now, token: Token, request: &EndTxn, txn: &TxnMetadata) -> Outcome {
         let EndTxn { transactional_id: id, result, .. } = request;
         let ended = Reply::Ended { producer_id: ProducerId::NONE, producer_epoch: ProducerEpoch::NONE };
-        refuse_other_producer(txn, request.producer_id)?;
+        refuse_other_producer(txn, request.producer_id, request.producer_epoch)?;
         refuse_other_epoch(txn, request.producer_epoch)?;
         self.refuse_completing(id, txn)?;
         match (txn.state, result) {
@@ -50,7 +50,7 @@ impl TransactionShard {
         self.refuse_completing(id, txn)?;
         let relation = EpochRelation::of(request, txn);
         if relation != EpochRelation::RetryAfterRotation {
-            refuse_other_producer(txn, request.producer_id)?;
+            refuse_other_producer(txn, request.producer_id, request.producer_epoch)?;
         }
         let invalid = Err(Refusal::InvalidTxnState { state: txn.state, result: *result });
         let is_retry = match relation {

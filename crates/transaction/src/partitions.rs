@@ -17,7 +17,7 @@ impl TransactionShard {
         let id = &request.transactional_id;
         let txn = self.lookup(id)?;
         self.refuse_completing(id, txn)?;
-        refuse_other_producer(txn, request.producer_id)?;
+        refuse_other_producer(txn, request.producer_id, request.producer_epoch)?;
         refuse_other_epoch(txn, request.producer_epoch)?;
         let is_open = txn.state == TransactionState::Ongoing;
         if is_open && request.partitions.iter().all(|partition| txn.partitions.contains(partition)) {
@@ -36,7 +36,7 @@ impl TransactionShard {
     pub(crate) fn decide_verify_partitions(&self, token: Token, request: &VerifyPartitions) -> Outcome {
         let id = &request.transactional_id;
         let txn = self.lookup(id)?;
-        refuse_other_producer(txn, request.producer_id)?;
+        refuse_other_producer(txn, request.producer_id, request.producer_epoch)?;
         refuse_other_epoch(txn, request.producer_epoch)?;
         self.refuse_completing(id, txn)?;
         let verified = request

@@ -1,8 +1,9 @@
 //! Records of `__transaction_state`, byte for byte as Kafka writes them.
 //!
 //! The codec is written here, and compared with the one that is generated from Kafka's schema, because a value may
-//! carry one field of ours: the last epoch, which Kafka 4.4 forgets (`coordinator trap 9`). It is a tagged field far
-//! above Kafka's, which every reader skips, and it is written only where it does not follow from the rest, so most
+//! carry two fields of ours: the last epoch, which Kafka 4.4 forgets (`coordinator trap 9`), and the producer id that
+//! the current one took over from, of which Kafka keeps nothing beyond the next record. They are tagged fields far
+//! above Kafka's, which every reader skips, and they are written only where they do not follow from the rest, so most
 //! values are exactly Kafka's.
 
 use alloc::collections::BTreeSet;
@@ -26,6 +27,9 @@ const NEXT_PRODUCER_ID_TAG: u32 = 1;
 const CLIENT_TRANSACTION_VERSION_TAG: u32 = 2;
 /// Ours. Kafka's own tag for this field (KAFKA-20357) is not among the released ones.
 const LAST_PRODUCER_EPOCH_TAG: u32 = 10_000;
+/// Ours. Kafka's previous producer id would say it too, but where that differs from the current one Kafka lets its
+/// holder end the transaction of the current one.
+const REPLACED_PRODUCER_ID_TAG: u32 = 10_001;
 
 /// One record of `__transaction_state`: the newest of an id is the truth about it.
 ///
@@ -130,28 +134,35 @@ fn by_topic(partitions: &BTreeSet<TopicPartition>) -> Vec<(&TopicName, Vec<Parti
 /// Tagged fields stand in order of their tags, and only where they differ from their defaults.
 fn encode_tags(w: &mut Writer, txn: &TxnMetadata) {
     let mut tags: Vec<(u32, Writer)> = Vec::new();
-    for (tag, producer_id) in
-        [(PREVIOUS_PRODUCER_ID_TAG, txn.previous_producer_id), (NEXT_PRODUCER_ID_TAG, txn.next_producer_id)]
-    {
-        if producer_id != ProducerId::NONE {
-            let mut content = Writer::new();
-            content.i64(producer_id.0);
-            tags.push((tag, content));
-        }
+    if txn.previous_producer_id != ProducerId::NONE {
+        tags.push((PREVIOUS_PRODUCER_ID_TAG, long(txn.previous_producer_id.0)));
     }
-    let mut short = |tag: u32, number: i16| {
-        let mut content = Writer::new();
-        content.i16(number);
-        tags.push((tag, content));
-    };
+    if txn.next_producer_id != ProducerId::NONE {
+        tags.push((NEXT_PRODUCER_ID_TAG, long(txn.next_producer_id.0)));
+    }
     if txn.client_transaction_version != TransactionVersion::V0 {
-        short(CLIENT_TRANSACTION_VERSION_TAG, txn.client_transaction_version.level());
+        tags.push((CLIENT_TRANSACTION_VERSION_TAG, short(txn.client_transaction_version.level())));
     }
     if txn.last_producer_epoch != txn.derived_last_producer_epoch() {
-        short(LAST_PRODUCER_EPOCH_TAG, txn.last_producer_epoch.0);
+        tags.push((LAST_PRODUCER_EPOCH_TAG, short(txn.last_producer_epoch.0)));
+    }
+    if txn.replaced_producer_id != txn.derived_replaced_producer_id() {
+        tags.push((REPLACED_PRODUCER_ID_TAG, long(txn.replaced_producer_id.0)));
     }
     w.uvarint(tags.len() as u32);
     tags.into_iter().for_each(|(tag, content)| w.tagged_field(tag, content));
+}
+
+fn long(number: i64) -> Writer {
+    let mut content = Writer::new();
+    content.i64(number);
+    content
+}
+
+fn short(number: i16) -> Writer {
+    let mut content = Writer::new();
+    content.i16(number);
+    content
 }
 
 fn decode_value(r: &mut Reader, is_flexible: bool) -> Decoded<TxnMetadata> {
@@ -165,6 +176,7 @@ fn decode_value(r: &mut Reader, is_flexible: bool) -> Decoded<TxnMetadata> {
     let mut txn = TxnMetadata {
         producer_id,
         previous_producer_id: ProducerId::NONE,
+        replaced_producer_id: ProducerId::NONE,
         next_producer_id: ProducerId::NONE,
         producer_epoch,
         last_producer_epoch: ProducerEpoch::NONE,
@@ -199,7 +211,7 @@ fn decode_partitions(r: &mut Reader, is_flexible: bool) -> Decoded<BTreeSet<Topi
 }
 
 fn decode_tags(r: &mut Reader, txn: &mut TxnMetadata) -> Decoded<()> {
-    let mut last_producer_epoch = None;
+    let (mut last_producer_epoch, mut replaced_producer_id) = (None, None);
     r.tagged_fields(|tag, field| {
         match tag {
             PREVIOUS_PRODUCER_ID_TAG => txn.previous_producer_id = ProducerId(field.i64()?),
@@ -208,11 +220,13 @@ fn decode_tags(r: &mut Reader, txn: &mut TxnMetadata) -> Decoded<()> {
                 txn.client_transaction_version = TransactionVersion::from_level(field.i16()?);
             }
             LAST_PRODUCER_EPOCH_TAG => last_producer_epoch = Some(ProducerEpoch(field.i16()?)),
+            REPLACED_PRODUCER_ID_TAG => replaced_producer_id = Some(ProducerId(field.i64()?)),
             _ => return Ok(false),
         }
         Ok(true)
     })?;
     txn.last_producer_epoch = last_producer_epoch.unwrap_or_else(|| txn.derived_last_producer_epoch());
+    txn.replaced_producer_id = replaced_producer_id.unwrap_or_else(|| txn.derived_replaced_producer_id());
     Ok(())
 }
 

@@ -175,10 +175,17 @@ impl TransactionShard {
     }
 }
 
-/// Refuses a producer id other than the current one.
-pub(crate) fn refuse_other_producer(txn: &TxnMetadata, given: ProducerId) -> Result<(), Refusal> {
+/// Refuses a producer id other than the current one. Who holds the one that it took over from is an older instance,
+/// fenced like one at an older epoch; any other is a stranger.
+pub(crate) fn refuse_other_producer(
+    txn: &TxnMetadata,
+    given: ProducerId,
+    given_epoch: ProducerEpoch,
+) -> Result<(), Refusal> {
     if given == txn.producer_id {
         Ok(())
+    } else if given == txn.replaced_producer_id && given > ProducerId::NONE {
+        Err(fenced(txn, given_epoch))
     } else {
         Err(Refusal::ProducerIdMapping { given, current: txn.producer_id })
     }

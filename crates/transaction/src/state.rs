@@ -142,6 +142,9 @@ pub struct TxnMetadata {
     pub producer_id: ProducerId,
     /// The producer id before the newest transition: equal to `producer_id` except right after a rotation.
     pub previous_producer_id: ProducerId,
+    /// The producer id that the current one took over from when its epochs were exhausted; none before the first
+    /// rotation. It stays until the next one: whoever names it is an older instance, at whatever epoch.
+    pub replaced_producer_id: ProducerId,
     /// The producer id that follows once the transaction is complete, if the epoch is exhausted.
     pub next_producer_id: ProducerId,
     /// The current epoch; the one that markers carry while the transaction completes.
@@ -203,15 +206,23 @@ impl TxnMetadata {
 
     /// Whether the newest transition replaced an exhausted producer id.
     fn is_just_rotated(&self) -> bool {
-        self.producer_epoch == ProducerEpoch(0)
-            && self.previous_producer_id != ProducerId::NONE
-            && self.previous_producer_id != self.producer_id
+        self.producer_epoch == ProducerEpoch(0) && self.derived_replaced_producer_id() != ProducerId::NONE
+    }
+
+    /// The producer id before the current one as the rest of the record tells it: right after a rotation only.
+    pub fn derived_replaced_producer_id(&self) -> ProducerId {
+        if self.previous_producer_id == self.producer_id {
+            ProducerId::NONE
+        } else {
+            self.previous_producer_id
+        }
     }
 
     /// What is left of it in a value of version 0, which has no tagged fields.
     pub fn as_version_0(&self) -> Self {
         Self {
             previous_producer_id: ProducerId::NONE,
+            replaced_producer_id: ProducerId::NONE,
             next_producer_id: ProducerId::NONE,
             last_producer_epoch: ProducerEpoch::NONE,
             client_transaction_version: TransactionVersion::V0,

@@ -310,6 +310,7 @@ pub(crate) fn txn_in(state: TransactionState, version: TransactionVersion) -> Tx
     TxnMetadata {
         producer_id: P,
         previous_producer_id: P,
+        replaced_producer_id: ProducerId::NONE,
         next_producer_id: ProducerId::NONE,
         producer_epoch: ProducerEpoch(5),
         last_producer_epoch: ProducerEpoch(4),

@@ -21,6 +21,7 @@ impl TxnMetadata {
         Self {
             producer_id,
             previous_producer_id: producer_id,
+            replaced_producer_id: ProducerId::NONE,
             next_producer_id: ProducerId::NONE,
             producer_epoch,
             last_producer_epoch: ProducerEpoch::NONE,
@@ -38,6 +39,11 @@ impl TxnMetadata {
         Self { state, previous_producer_id: self.producer_id, last_update: now, ..self.clone() }
     }
 
+    /// The producer id before `producer_id`, once that is the current one.
+    fn replaced_by(&self, producer_id: ProducerId) -> ProducerId {
+        if producer_id == self.producer_id { self.replaced_producer_id } else { self.producer_id }
+    }
+
     /// Empty, after InitProducerId.
     pub(crate) fn initialized(
         &self,
@@ -52,6 +58,7 @@ impl TxnMetadata {
             producer_epoch,
             last_producer_epoch,
             timeout_ms,
+            replaced_producer_id: self.replaced_by(producer_id),
             next_producer_id: ProducerId::NONE,
             partitions: BTreeSet::new(),
             start: Millis::NONE,
@@ -122,8 +129,10 @@ impl TxnMetadata {
         let Some(result) = self.state.completing() else { panic!("{} cannot be completed", self.state) };
         let rotates =
             self.client_transaction_version.bumps_epoch() && self.next_producer_id != ProducerId::NONE;
+        let producer_id = if rotates { self.next_producer_id } else { self.producer_id };
         Self {
-            producer_id: if rotates { self.next_producer_id } else { self.producer_id },
+            producer_id,
+            replaced_producer_id: self.replaced_by(producer_id),
             producer_epoch: if rotates { ProducerEpoch(0) } else { self.producer_epoch },
             next_producer_id: ProducerId::NONE,
             partitions: BTreeSet::new(),
@@ -181,6 +190,7 @@ impl TxnMetadata {
                     && self.start == before.start
             }
         };
-        assert!(is_kept, "a transition lost something: {self:?} after {before:?}");
+        let remembers = self.replaced_producer_id == before.replaced_by(self.producer_id);
+        assert!(is_kept && remembers, "a transition lost something: {self:?} after {before:?}");
     }
 }

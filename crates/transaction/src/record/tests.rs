@@ -32,6 +32,7 @@ fn vector(version: i16) -> TransactionRecord {
     let txn = TxnMetadata {
         producer_id: ProducerId(1000),
         previous_producer_id: ProducerId::NONE,
+        replaced_producer_id: ProducerId::NONE,
         next_producer_id: ProducerId::NONE,
         producer_epoch: ProducerEpoch(3),
         last_producer_epoch: ProducerEpoch::NONE,
@@ -171,6 +172,29 @@ fn the_last_epoch_is_in_the_log() {
     assert!(!ends(&record(TX, none)).contains("904e"));
 }
 
+/// The producer id before the current one is in the log: right after a rotation Kafka's previous producer id says it,
+/// from then on a tag of ours does, because to Kafka that field is a right to end the open transaction.
+#[test]
+fn the_replaced_producer_id_is_in_the_log() {
+    let our_tag = "914e08000000000000005a";
+    for (state, previous, follows) in [
+        (TransactionState::CompleteAbort, 90, true),
+        (TransactionState::Empty, 90, true),
+        (TransactionState::Empty, P.0, false),
+        (TransactionState::Ongoing, P.0, false),
+        (TransactionState::PrepareCommit, P.0, false),
+        (TransactionState::CompleteCommit, P.0, false),
+    ] {
+        let mut txn = txn_at(state, V2, 1);
+        (txn.previous_producer_id, txn.replaced_producer_id) = (ProducerId(previous), ProducerId(90));
+        let written = record(TX, txn);
+        let (key, value) = written.encode();
+        let hex = hex::encode(value.as_ref().expect("a value"));
+        assert_eq!(hex.ends_with(our_tag), !follows, "{state} {previous}");
+        assert_eq!(TransactionRecord::decode(key.as_ref(), value.as_ref()), Ok(Some(written)), "{state}");
+    }
+}
+
 /// coordinator trap 9, storage-formats trap 27: legal retries are answered after a failover as before (KAFKA-20310,
 /// KAFKA-20357).
 #[test]
@@ -251,7 +275,7 @@ fn only_empty_has_no_list() {
 
 prop_compose! {
     fn any_txn()(
-        ids in (-1..i64::MAX, -1..i64::MAX, -1..i64::MAX),
+        ids in (-1..i64::MAX, -1..i64::MAX, -1..i64::MAX, -1..i64::MAX),
         epochs in (any::<i16>(), any::<i16>()),
         timeout_ms: i32,
         state in 0..6i8,
@@ -264,6 +288,7 @@ prop_compose! {
         TxnMetadata {
             producer_id: ProducerId(ids.0),
             previous_producer_id: ProducerId(ids.1),
+            replaced_producer_id: ProducerId(ids.3),
             next_producer_id: ProducerId(ids.2),
             producer_epoch: ProducerEpoch(epochs.0),
             last_producer_epoch: ProducerEpoch(epochs.1),
@@ -290,7 +315,7 @@ proptest! {
         prop_assert_eq!(TransactionRecord::decode(key.as_ref(), value.as_ref()), Ok(Some(record(kept))));
     }
 
-    /// The codec generated from Kafka's schema reads what we write, but for our own field, and we read what it writes.
+    /// The codec generated from Kafka's schema reads what we write, but for our own fields, and we read what it writes.
     #[test]
     fn the_generated_codec_agrees(txn in any_txn(), version in 0..2i16) {
         use fencepost_records::persisted::transaction_log_key::TransactionLogKey;
@@ -328,7 +353,8 @@ proptest! {
         kafkas.encode(&mut w, version);
         let kept = if flexible { txn } else { txn.as_version_0() };
         let last_producer_epoch = kept.derived_last_producer_epoch();
-        let expected = TxnMetadata { last_producer_epoch, ..kept };
+        let replaced_producer_id = kept.derived_replaced_producer_id();
+        let expected = TxnMetadata { last_producer_epoch, replaced_producer_id, ..kept };
         let read = TransactionRecord::decode(Some(&key), Some(&w.into_bytes()));
         prop_assert_eq!(read.unwrap().unwrap().value.unwrap().txn, expected);
     }

@@ -82,7 +82,7 @@ fn adding(version: TransactionVersion) -> Vec<Case> {
     cases
 }
 
-/// What an add writes: the start of the first add, the union of the partitions; and who else is another producer.
+/// What an add writes: the start of the first add, the union of the partitions.
 fn added(version: TransactionVersion) -> Vec<Case> {
     let mut cases = Vec::new();
     for state in [Empty, Ongoing, CompleteCommit, CompleteAbort] {
@@ -103,16 +103,6 @@ fn added(version: TransactionVersion) -> Vec<Case> {
             format!("{state}, TV{}", version.level()),
             seen,
             expected,
-        ));
-    }
-    // A replaced id is another one, at any epoch.
-    for epoch in [LAST, 0] {
-        let seen = outcome(V2, Some(&rotated(CompleteCommit, V2)), &add((REPLACED, epoch), &[0], version));
-        cases.push(Case::new(
-            "7.1 | 5 other producer id",
-            format!("replaced, {epoch}"),
-            seen,
-            "INVALID_PRODUCER_ID_MAPPING",
         ));
     }
     cases

@@ -71,12 +71,6 @@ fn under_version_0() -> Vec<Case> {
                 }
             }
         }
-        for (result, name) in RESULTS {
-            // A replaced id is another one, without version 2.
-            let seen =
-                outcome(V2, Some(&rotated(CompleteCommit, V2)), &end((REPLACED, LAST), result, version));
-            cases.push(Case::new("9.2 | other producer id", format!("replaced {name}"), seen, MAPPING));
-        }
     }
     for name in ["Dead", "PrepareEpochFence"] {
         let seen = format!("{:?}", TransactionState::from_name(name));
@@ -136,14 +130,13 @@ fn under_version_2() -> Vec<Case> {
                 seen_rotated((REPLACED, LAST)),
                 overflow_retry,
             ));
-            // 2: another producer id, but for the overflow retry.
+            // 2: another producer id. The replaced ones are in a table of their own.
             for (relation, seen) in [
                 ("stranger", seen((STRANGER, 5))),
                 ("stranger, retry", seen((STRANGER, 4))),
-                ("replaced, not its last epoch", seen_rotated((REPLACED, LAST - 1))),
-                ("replaced, current epoch", seen_rotated((REPLACED, 0))),
                 ("stranger, overflow", seen_rotated((STRANGER, LAST))),
-                ("replaced, when the next epoch is on", seen((REPLACED, LAST))),
+                ("stranger, current epoch", seen_rotated((STRANGER, 0))),
+                ("none", seen((ProducerId::NONE, 5))),
             ] {
                 cases.push(Case::new("9.3 | 2 other producer id", cell(relation), seen, MAPPING));
             }

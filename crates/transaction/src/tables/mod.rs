@@ -6,6 +6,7 @@ mod adding;
 mod completing;
 mod ending;
 mod initializing;
+mod replaced;
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -94,14 +95,21 @@ const LAST: i16 = 32_766;
 fn rotated(state: TransactionState, version: TransactionVersion) -> TxnMetadata {
     TxnMetadata {
         previous_producer_id: REPLACED,
+        replaced_producer_id: REPLACED,
         last_producer_epoch: ProducerEpoch(LAST),
         ..txn_at(state, version, 0)
     }
 }
 
 fn all_cases() -> Vec<Case> {
-    let tables =
-        [initializing::cases(), adding::cases(), ending::cases(), aborts::cases(), completing::cases()];
+    let tables = [
+        initializing::cases(),
+        adding::cases(),
+        ending::cases(),
+        aborts::cases(),
+        completing::cases(),
+        replaced::cases(),
+    ];
     tables.into_iter().flatten().collect()
 }
 
@@ -135,7 +143,7 @@ fn the_rows_are_as_many_as_the_specification_has() {
         let lines = SPEC_ROWS.lines().filter(|line| !line.starts_with('#'));
         lines.filter(|line| line.split(" | ").next() == Some(section)).count()
     };
-    let counted = ["6", "7.1", "7.2", "7.3", "9.2", "9.3", "9.4", "9.5", "11.2", "11.3"]
+    let counted = ["6", "7.1", "7.2", "7.3", "9.2", "9.3", "9.4", "9.5", "11.2", "11.3", "ours"]
         .map(|section| (section, count(section)));
     let expected = [
         ("6", 27),
@@ -148,6 +156,8 @@ fn the_rows_are_as_many_as_the_specification_has() {
         ("9.5", 6),
         ("11.2", 1),
         ("11.3", 10),
+        // Beyond the specification.
+        ("ours", 8),
     ];
     assert_eq!(counted, expected);
 }

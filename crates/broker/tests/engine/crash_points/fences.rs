@@ -23,9 +23,7 @@ fn open(run: &mut Run, is_version_2: bool) -> Producer {
 /// Whoever holds the old epoch is fenced for good, in every request, and a new instance goes on.
 fn assert_fenced(run: &mut Run, old: &Producer) -> Outcome {
     let commit = run.try_end(old, 5, true);
-    // After a rotation and the next InitProducerId the coordinator knows nothing of the old producer id (`coordinator §9.2`).
-    let is_replaced = commit.error_code == ErrorCode::InvalidProducerIdMapping.code();
-    assert!(is_replaced || commit.error_code == ErrorCode::ProducerFenced.code(), "{commit:?}");
+    assert_eq!(commit.error_code, ErrorCode::ProducerFenced.code());
     assert_ne!(run.try_produce(old, 12, ("t", 0), "late"), 0);
     let next = run.start("x");
     run.produce(&next, true, ("t", 0), "b");
