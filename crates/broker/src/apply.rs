@@ -41,8 +41,7 @@ impl Broker {
             self.drop_partition(cx, topic, *topic_id, *index);
         }
         if !gone.is_empty() {
-            // The next topic of the name must not be taken for clean.
-            self.write_cleaner_checkpoint(cx);
+            self.forget_deleted(cx);
         }
         if !delta.topics_deleted.is_empty() {
             let topics = delta.topics_deleted.iter();

@@ -92,6 +92,7 @@ impl Broker {
             chores: Default::default(),
             turns: Default::default(),
             sync_queue: Default::default(),
+            log_starts: Default::default(),
             partitions: Default::default(),
             producer_budget: ProducerBudget::new(&config),
             cleaner: Default::default(),
@@ -186,6 +187,7 @@ impl Broker {
     fn open_partitions(self: &Arc<Self>, clock: &dyn Fn() -> Now) -> Result<(), StartError> {
         let image = Arc::new(self.controller().read(|controller| controller.image().clone()));
         self.enter(clock(), |broker, cx| broker.publish_first(cx, image))?;
+        self.forget_strangers()?;
         self.open.store(true, std::sync::atomic::Ordering::Release);
         Ok(())
     }

@@ -19,6 +19,7 @@ use crate::deadlines::{DeadlineKey, Deadlines, Lane, Turns};
 use crate::edge::Edge;
 use crate::group_coordinator::{GroupCoordinator, OFFSETS_TOPIC};
 use crate::handlers::fetch::FetchSessions;
+use crate::log_starts::LogStarts;
 use crate::partitions::Partitions;
 use crate::producer_budget::ProducerBudget;
 use crate::settings::BrokerSettings;
@@ -41,6 +42,7 @@ pub struct Broker {
     /// Whose turn it is among the shards that have something to do which can wait.
     pub(crate) turns: Turns,
     pub(crate) sync_queue: SyncQueue,
+    pub(crate) log_starts: LogStarts,
     pub(crate) partitions: Partitions,
     pub(crate) producer_budget: ProducerBudget,
     pub(crate) cleaner: Cleaner,

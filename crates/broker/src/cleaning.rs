@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fencepost_metadata::{BrokerConfig, TopicConfig};
-use fencepost_storage::{CleanerConfig, Cleaning, CleaningStep, CleaningTurn, DiskErrorKind, StorageError};
+use fencepost_storage::{
+    Checkpoint, CleanerConfig, Cleaning, CleaningStep, CleaningTurn, DiskErrorKind, StorageError,
+};
 use fencepost_types::{Now, TopicName, TopicPartition, Uuid};
 
 use crate::Broker;
@@ -156,8 +158,8 @@ impl Broker {
     }
 
     /// Remembers up to where each log is clean.
-    pub(crate) fn write_cleaner_checkpoint(self: &Arc<Self>, cx: &mut Cx) {
-        if let Err(error) = self.log_dir.write_cleaner_checkpoint(|| self.log_offsets()) {
+    fn write_cleaner_checkpoint(self: &Arc<Self>, cx: &mut Cx) {
+        if let Err(error) = self.log_dir.write_checkpoints(&[Checkpoint::Cleaner], || self.log_offsets()) {
             self.log_dir_failed(cx, &error);
         }
     }

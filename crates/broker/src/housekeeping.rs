@@ -2,15 +2,20 @@
 //! cleaner has a file of its own.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use fencepost_metadata::Request;
-use fencepost_storage::{DiskErrorKind, LogOffsets, StorageError};
+use fencepost_storage::{Checkpoint, DiskErrorKind, LogOffsets, StorageError};
 use fencepost_types::Now;
 
 use crate::Broker;
 use crate::boot::StartError;
 use crate::cx::Cx;
 use crate::sync::Durability;
+
+/// What would be believed of another log of the same name, to its harm.
+const OF_THE_CONTENT: [Checkpoint; 3] =
+    [Checkpoint::RecoveryPoint, Checkpoint::LogStart, Checkpoint::Cleaner];
 
 type Chore = fn(&Arc<Broker>, &mut Cx);
 
@@ -54,14 +59,50 @@ impl Broker {
     }
 
     /// What is to be remembered of every log.
-    pub(crate) fn log_offsets(&self) -> LogOffsets {
+    ///
+    /// Errors: [`StorageError::Offline`] where the log directory has failed. Its partitions are gone then, and what was
+    /// remembered of them must stay.
+    pub(crate) fn log_offsets(&self) -> Result<LogOffsets, StorageError> {
         let mut offsets = LogOffsets::default();
         for partition in self.partitions.all() {
             // A partition that is gone needs no checkpoint.
             let _ = partition.with(|state| offsets.add(&state.log));
         }
         let _ = self.controller().partition().with(|state| offsets.add(&state.log));
-        offsets
+        // After they were looked at: no partition goes with its directory before this is set.
+        self.check_log_dir()?;
+        Ok(offsets)
+    }
+
+    fn check_log_dir(&self) -> Result<(), StorageError> {
+        if self.log_dir_is_offline.load(Ordering::SeqCst) {
+            let reason = "it has failed before".to_owned();
+            return Err(StorageError::Offline { directory: String::new(), reason });
+        }
+        Ok(())
+    }
+
+    /// Forgets what is remembered of deleted partitions: the next topic of the name must not be taken for clean, nor begin
+    /// where the last one did.
+    pub(crate) fn forget_deleted(self: &Arc<Self>, cx: &mut Cx) {
+        if let Err(error) = self.log_dir.write_checkpoints(&OF_THE_CONTENT, || self.log_offsets()) {
+            chore_failed(self, cx, &error);
+        }
+    }
+
+    /// At the start: the same for partitions that were deleted, or put aside, while nobody wrote that down.
+    pub(crate) fn forget_strangers(self: &Arc<Self>) -> Result<(), StorageError> {
+        let offsets = self.log_offsets()?;
+        if self.log_dir.remembered().all(|partition| offsets.has(partition)) {
+            return Ok(());
+        }
+        match self.log_dir.write_checkpoints(&Checkpoint::ALL, || self.log_offsets()) {
+            Err(error) if error.is_no_space() => {
+                tracing::warn!(%error, "put off: the disk is full");
+                Ok(())
+            }
+            written => written,
+        }
     }
 
     /// Stops cleanly: everything is synced and closed, the metadata says so, and the mark of a clean stop is left. The
@@ -75,7 +116,8 @@ impl Broker {
             partition.close(&mut offsets)?;
         }
         self.controller().partition().close(&mut offsets)?;
-        self.log_dir.write_checkpoints(|| offsets)?;
+        self.check_log_dir()?;
+        self.log_dir.write_checkpoints(&Checkpoint::ALL, || Ok(offsets))?;
         let epoch = *self.broker_epoch.lock().expect("no holder of this lock panics");
         self.log_dir.mark_clean(epoch.0)?;
         Ok(())
@@ -98,7 +140,11 @@ fn apply_retention(broker: &Arc<Broker>, cx: &mut Cx) {
     for partition in broker.partitions.all() {
         match partition.apply_retention(cx) {
             Ok(files) if files.is_empty() => {}
-            Ok(files) => broker.unlink_later(cx.now, &partition.name.topic, files),
+            Ok(files) => {
+                // The names that they have now: until those are durable the log start is in the checkpoint.
+                partition.queue_sync(broker);
+                broker.unlink_later(cx.now, &partition.name.topic, files);
+            }
             Err(error) => chore_failed(broker, cx, &error),
         }
     }
@@ -110,8 +156,7 @@ fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {
             partition.queue_sync(broker);
         }
     }
-    let written: Result<(), StorageError> = broker.log_dir.write_checkpoints(|| broker.log_offsets());
-    if let Err(error) = written {
+    if let Err(error) = broker.log_dir.write_checkpoints(&Checkpoint::ALL, || broker.log_offsets()) {
         chore_failed(broker, cx, &error);
     }
 }

@@ -61,6 +61,8 @@ pub(crate) struct State {
     owes_sync: bool,
     /// Whether a deadline will look whether a sync is owed still.
     sync_is_due: bool,
+    /// A log start that a restart finds again, whatever happens.
+    remembered_log_start: Offset,
     gone: Option<ErrorCode>,
 }
 
@@ -90,6 +92,8 @@ impl Partition {
     ) -> Arc<Self> {
         log.assign_leader_epoch(leader_epoch);
         log.update_high_watermark(log.log_end_offset());
+        // Out of the checkpoint, or out of names that opening has synced.
+        let remembered_log_start = log.log_start_offset();
         let state = State {
             log,
             leader_epoch,
@@ -101,6 +105,7 @@ impl Partition {
             syncing: Syncing::Clean,
             owes_sync: false,
             sync_is_due: false,
+            remembered_log_start,
             gone: None,
         };
         Arc::new(Self { name, topic_id, state: Mutex::new(state) })
@@ -352,15 +357,19 @@ impl Partition {
         }
     }
 
-    /// Moves the log start, and wakes fetches that are below it.
+    /// Moves the log start, and wakes fetches that are below it. Answers where the log starts now; it must be remembered
+    /// before anybody is told, see [`Broker::remember_log_starts`].
     pub(crate) fn delete_records(&self, cx: &mut Cx, offset: Offset) -> Result<Offset, ErrorCode> {
         let mut state = self.lock();
         if let Some(code) = state.gone {
             return Err(code);
         }
-        state.log.delete_records(offset).map_err(|error| error.code())?;
-        state.waiting.changed(cx);
-        Ok(state.log.log_start_offset())
+        let before = state.log.log_start_offset();
+        let moved = state.log.delete_records(offset).map_err(|error| error.code())?;
+        if moved > before {
+            state.waiting.changed(cx);
+        }
+        Ok(moved)
     }
 
     /// The partition is no more (or its log directory is not): everyone who waits for it is told so.
@@ -422,6 +431,16 @@ fn is_compacted_only(config: &TopicConfig) -> bool {
 }
 
 impl State {
+    /// Whether a restart finds the log start where it is, or further on.
+    pub(crate) fn is_log_start_remembered(&self) -> bool {
+        self.remembered_log_start >= self.log.log_start_offset()
+    }
+
+    /// A restart finds the log start at `offset` or further on.
+    pub(crate) fn log_start_is_remembered(&mut self, offset: Offset) {
+        self.remembered_log_start = self.remembered_log_start.max(offset);
+    }
+
     /// Lets the high watermark go up to `end`, and wakes who waited for that.
     fn advance(&mut self, end: Offset, cx: &mut Cx) {
         if end <= self.log.high_watermark() {

@@ -159,12 +159,17 @@ pub(crate) fn read_whole(disk: &dyn Disk, path: &str, bytes_max: u64) -> DiskRes
 /// Replaces a file's content so that a crash leaves the old or the new one whole: temporary file, sync, rename, sync of
 /// the directory.
 pub fn write_atomically(disk: &dyn Disk, path: &str, content: &[u8]) -> DiskResult<()> {
+    replace_unsynced(disk, path, content)?;
+    disk.sync_dir(parent(path))
+}
+
+/// The same without the last step: whether it is the old or the new one is open until the directory is synced.
+pub(crate) fn replace_unsynced(disk: &dyn Disk, path: &str, content: &[u8]) -> DiskResult<()> {
     let temporary = format!("{path}.tmp");
     let file = disk.create(&temporary)?;
     file.write_at(0, &[content])?;
     file.sync()?;
-    disk.rename(&temporary, path)?;
-    disk.sync_dir(parent(path))
+    disk.rename(&temporary, path)
 }
 
 /// Removes a file that may be gone already.

@@ -7,7 +7,8 @@ use fencepost_types::{Now, Offset, TopicPartition, Uuid};
 
 use crate::config::LogConfig;
 use crate::disk::{
-    Disk, DiskErrorKind, DiskLock, DiskResult, join, read_whole, remove_if_there, write_atomically,
+    Disk, DiskErrorKind, DiskLock, DiskResult, join, read_whole, remove_if_there, replace_unsynced,
+    write_atomically,
 };
 use crate::error::StorageError;
 use crate::file_name::{PartitionDirKind, retired_dir};
@@ -38,7 +39,8 @@ pub enum Checkpoint {
 }
 
 impl Checkpoint {
-    const ALL: [Self; 4] = [Self::RecoveryPoint, Self::LogStart, Self::HighWatermark, Self::Cleaner];
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::RecoveryPoint, Self::LogStart, Self::HighWatermark, Self::Cleaner];
 
     fn file(self) -> &'static str {
         match self {
@@ -82,8 +84,24 @@ impl LogOffsets {
             let clean_end = log.cleaner_checkpoint().unwrap_or(log.log_start_offset());
             self.cleaner_checkpoints.insert(partition.clone(), clean_end);
         }
-        if log.log_start_offset() > log.first_segment_base() {
+        // While a loss of power may bring back a segment that has gone, the log does not yet begin where it seems to.
+        let begins_there = log.log_start_offset() == log.first_segment_base() && log.is_retirement_durable();
+        if !begins_there && log.log_start_offset() > Offset(0) {
             self.log_starts.insert(partition.clone(), log.log_start_offset());
+        }
+    }
+
+    /// Whether this log was added, and has a directory.
+    pub fn has(&self, partition: &TopicPartition) -> bool {
+        self.recovery_points.contains_key(partition)
+    }
+
+    fn of(&self, checkpoint: Checkpoint) -> &BTreeMap<TopicPartition, Offset> {
+        match checkpoint {
+            Checkpoint::RecoveryPoint => &self.recovery_points,
+            Checkpoint::LogStart => &self.log_starts,
+            Checkpoint::HighWatermark => &self.high_watermarks,
+            Checkpoint::Cleaner => &self.cleaner_checkpoints,
         }
     }
 }
@@ -224,22 +242,28 @@ impl LogDir {
         self.checkpoints.get(&checkpoint)?.get(partition).copied()
     }
 
-    /// Remembers recovery points, log starts, high watermarks and up to where the cleaner has come. A partition that
-    /// `offsets` does not name is forgotten. Threads take turns, and `offsets` is asked within the turn.
-    pub fn write_checkpoints(&self, offsets: impl FnOnce() -> LogOffsets) -> Result<(), StorageError> {
-        let _turn = self.turn();
-        let offsets = offsets();
-        self.replace(Checkpoint::RecoveryPoint, &offsets.recovery_points)?;
-        self.replace(Checkpoint::LogStart, &offsets.log_starts)?;
-        self.replace(Checkpoint::HighWatermark, &offsets.high_watermarks)?;
-        self.replace(Checkpoint::Cleaner, &offsets.cleaner_checkpoints)
+    /// The partitions of which anything was remembered at the start.
+    pub fn remembered(&self) -> impl Iterator<Item = &TopicPartition> {
+        self.checkpoints.values().flat_map(BTreeMap::keys)
     }
 
-    /// Remembers up to where the cleaner has come, and nothing else: what a cleaning ends with. Every log must be in
-    /// `offsets`: an entry that outlives its topic would hide the beginning of the next topic of that name.
-    pub fn write_cleaner_checkpoint(&self, offsets: impl FnOnce() -> LogOffsets) -> Result<(), StorageError> {
+    /// Remembers what `which` are about. Threads take turns, and `offsets` is asked within the turn: every log must be in
+    /// it. A partition that it does not name is forgotten, and an entry that outlives its topic would be believed of the next
+    /// topic of that name. When this returns the files are durable; a crash before leaves of each the old or the new one.
+    ///
+    /// Errors: that of `offsets`, and then nothing was written.
+    pub fn write_checkpoints(
+        &self,
+        which: &[Checkpoint],
+        offsets: impl FnOnce() -> Result<LogOffsets, StorageError>,
+    ) -> Result<(), StorageError> {
         let _turn = self.turn();
-        self.replace(Checkpoint::Cleaner, &offsets().cleaner_checkpoints)
+        let offsets = offsets()?;
+        for checkpoint in which {
+            let text = format_offsets(offsets.of(*checkpoint));
+            replace_unsynced(&*self.disk, checkpoint.file(), text.as_bytes())?;
+        }
+        Ok(self.disk.sync_dir("")?)
     }
 
     /// Replaces one checkpoint. `offsets` is asked within the turn.
@@ -249,20 +273,12 @@ impl LogDir {
         offsets: impl FnOnce() -> BTreeMap<TopicPartition, Offset>,
     ) -> Result<(), StorageError> {
         let _turn = self.turn();
-        self.replace(checkpoint, &offsets())
+        Ok(write_atomically(&*self.disk, checkpoint.file(), format_offsets(&offsets()).as_bytes())?)
     }
 
     fn turn(&self) -> MutexGuard<'_, ()> {
         // It guards no data: whoever panicked with it left a whole file, old or new.
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn replace(
-        &self,
-        checkpoint: Checkpoint,
-        offsets: &BTreeMap<TopicPartition, Offset>,
-    ) -> Result<(), StorageError> {
-        Ok(write_atomically(&*self.disk, checkpoint.file(), format_offsets(offsets).as_bytes())?)
     }
 
     /// Leaves the mark of a clean stop: only after every log was opened, and closed again, and the checkpoints written.
@@ -293,7 +309,8 @@ impl LogDir {
         self.meta.directory_id.expect("one was given when the directory was opened")
     }
 
-    /// Checkpoints that could not be read and count as missing: worth a loud warning. Nothing is lost by it but time.
+    /// Checkpoints that could not be read and count as missing: worth a loud warning. What is lost by it is time, and
+    /// where logs start whose records were deleted.
     pub fn unreadable_files(&self) -> &[&'static str] {
         &self.unreadable
     }

@@ -132,7 +132,7 @@ fn logs_are_remembered() {
         offsets.add(log);
     }
     offsets.add(&empty);
-    log_dir.write_checkpoints(|| offsets).unwrap();
+    log_dir.write_checkpoints(&Checkpoint::ALL, || Ok(offsets)).unwrap();
     log_dir.mark_clean(1).unwrap();
     assert_eq!(read(&disk, "log-start-offset-checkpoint").unwrap(), "0\n1\na 0 1\n");
     assert_eq!(read(&disk, "replication-offset-checkpoint").unwrap(), "0\n2\na 0 2\nb 0 2\n");

@@ -11,12 +11,15 @@ use fencepost_types::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, Uuid};
 use super::fetch::check_epoch;
 use crate::Broker;
 use crate::cx::Cx;
+use crate::partition::Partition;
 use crate::respond::Exchange;
 
 /// In DeleteRecords: up to the high watermark.
 const UP_TO_HIGH_WATERMARK: i64 = -1;
 
-/// Moves log starts. Alone, every replica has moved with the leader.
+/// Moves log starts, and answers when a restart would find them moved. Alone, every replica has moved with the leader.
+///
+/// Differs from Kafka, which forgets them when it is killed before the next checkpoint.
 ///
 /// Source: KIP-107, wire-apis §7.
 pub(crate) fn delete_records(
@@ -25,20 +28,51 @@ pub(crate) fn delete_records(
     exchange: Exchange,
     request: DeleteRecordsRequest,
 ) {
-    let mut topics = Vec::new();
+    let (mut topics, mut unremembered) = (Vec::new(), Vec::new());
     for topic in request.topics {
         let mut partitions = Vec::new();
         for asked in topic.partitions {
             let moved = delete_one(broker, cx, &topic.name, asked.partition_index, asked.offset);
+            if let Ok(Moved { partition, log_start, is_remembered: false }) = &moved {
+                unremembered.push((Arc::clone(partition), *log_start));
+            }
             partitions.push(delete_records_response::Partitions {
                 partition_index: asked.partition_index,
-                low_watermark: moved.map_or(-1, |offset| offset.0),
+                low_watermark: moved.as_ref().map_or(-1, |moved| moved.log_start.0),
                 error_code: moved.err().map_or(0, |code| code.code()),
             });
         }
         topics.push(delete_records_response::Topics { name: topic.name, partitions });
     }
-    exchange.reply(DeleteRecordsResponse { topics, ..Default::default() });
+    let response = DeleteRecordsResponse { topics, ..Default::default() };
+    if unremembered.is_empty() {
+        exchange.reply(response);
+        return;
+    }
+    let answer = move |_: &Arc<Broker>, _: &mut Cx, remembered: Result<(), ErrorCode>| {
+        exchange.reply(match remembered {
+            Ok(()) => response,
+            Err(code) => refused(response, code),
+        });
+    };
+    broker.remember_log_starts(cx, unremembered, Box::new(answer));
+}
+
+/// The same answer with `code` instead of every success.
+fn refused(mut response: DeleteRecordsResponse, code: ErrorCode) -> DeleteRecordsResponse {
+    let rows = response.topics.iter_mut().flat_map(|topic| &mut topic.partitions);
+    for row in rows.filter(|row| row.error_code == 0) {
+        (row.low_watermark, row.error_code) = (-1, code.code());
+    }
+    response
+}
+
+/// A partition whose log start is where it was asked for, or further on.
+struct Moved {
+    partition: Arc<Partition>,
+    log_start: Offset,
+    /// Whether a restart would find it there already.
+    is_remembered: bool,
 }
 
 fn delete_one(
@@ -47,13 +81,13 @@ fn delete_one(
     topic: &str,
     index: i32,
     offset: i64,
-) -> Result<Offset, ErrorCode> {
+) -> Result<Moved, ErrorCode> {
     let partition = broker.resolve(false, topic, Uuid::ZERO, PartitionIndex(index))?;
     if broker.is_internal(topic) {
         return Err(ErrorCode::InvalidTopicException);
     }
-    let (high_watermark, log_start, is_compacted_only) = partition
-        .with(|state| (state.log.high_watermark(), state.log.log_start_offset(), state.is_compacted_only))?;
+    let (high_watermark, is_compacted_only) =
+        partition.with(|state| (state.log.high_watermark(), state.is_compacted_only))?;
     if is_compacted_only {
         return Err(ErrorCode::PolicyViolation);
     }
@@ -62,13 +96,9 @@ fn delete_one(
         ..0 => return Err(ErrorCode::OffsetOutOfRange),
         offset => Offset(offset),
     };
-    if target > high_watermark {
-        return Err(ErrorCode::OffsetOutOfRange);
-    }
-    if target <= log_start {
-        return Ok(log_start);
-    }
-    partition.delete_records(cx, target)
+    let log_start = partition.delete_records(cx, target)?;
+    let is_remembered = partition.with(|state| state.is_log_start_remembered())?;
+    Ok(Moved { partition, log_start, is_remembered })
 }
 
 /// Where leader epochs end.

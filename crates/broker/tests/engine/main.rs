@@ -12,6 +12,7 @@ mod group_offsets;
 mod groups;
 mod harness;
 mod lag;
+mod log_starts;
 mod manners;
 mod marker_way;
 mod partition_markers;

@@ -4,9 +4,12 @@ mod process;
 
 use std::time::Duration;
 
-use fencepost_client::protocol::messages::{FetchRequest, fetch_request};
+use fencepost_client::protocol::messages::{
+    DeleteRecordsRequest, FetchRequest, ListOffsetsRequest, delete_records_request, fetch_request,
+    list_offsets_request,
+};
 use fencepost_client::types::{Millis, Offset, TopicPartition, TransactionResult, TransactionVersion};
-use fencepost_client::{TransactionalProducer, read_committed};
+use fencepost_client::{Connection, TransactionalProducer, read_committed};
 
 use process::{Process, Serve, create_topic};
 
@@ -191,4 +194,56 @@ fn what_was_acknowledged_outlives_a_kill() {
         .map(|record| String::from_utf8(record.value.as_ref().unwrap().to_vec()).unwrap())
         .collect();
     assert_eq!(values, expected);
+}
+
+/// What DeleteRecords has answered outlives a kill -9 that comes at once, in both modes (KIP-107).
+#[test]
+fn deleted_records_stay_deleted_after_a_kill() {
+    const KILLS: i64 = 4;
+    let partition = TopicPartition::new("t", 0);
+    for durability in ["fsync", "page-cache"] {
+        let directory = tempfile::tempdir().unwrap();
+        let setting = format!("fencepost.durability={durability}");
+        let start = || Serve::on(directory.path()).with(&["-X", &setting]).start();
+        let process = start();
+        create_topic(&mut process.connect(), "t");
+        let mut producer = TransactionalProducer::open(process.connect(), "x", 60_000, None).unwrap();
+        for _ in 0..KILLS {
+            producer.send(&partition, Millis(1_700_000_000_000), &[(None, Some(b"v"))]).unwrap();
+            producer.end(TransactionResult::Commit).unwrap();
+        }
+        drop(producer);
+        let mut running = process;
+        for kill in 1..=KILLS {
+            assert_eq!(delete_records(&mut running.connect(), kill * 2), (kill * 2, 0));
+            running.signal("KILL");
+            running = start();
+            assert_eq!(log_start(&mut running.connect()), kill * 2, "{durability}");
+        }
+    }
+}
+
+/// Low watermark and code.
+fn delete_records(connection: &mut Connection, offset: i64) -> (i64, i16) {
+    let partition = delete_records_request::Partitions { partition_index: 0, offset };
+    let topic = delete_records_request::Topics { name: "t".to_owned(), partitions: vec![partition] };
+    let request = DeleteRecordsRequest { topics: vec![topic], timeout_ms: 10_000 };
+    let answer = connection.call(&request).unwrap();
+    let row = &answer.topics[0].partitions[0];
+    (row.low_watermark, row.error_code)
+}
+
+fn log_start(connection: &mut Connection) -> i64 {
+    const EARLIEST: i64 = -2;
+    let partition = list_offsets_request::Partitions {
+        partition_index: 0,
+        timestamp: EARLIEST,
+        current_leader_epoch: -1,
+    };
+    let topic = list_offsets_request::Topics { name: "t".to_owned(), partitions: vec![partition] };
+    let request = ListOffsetsRequest { replica_id: -1, topics: vec![topic], ..Default::default() };
+    let answer = connection.call(&request).unwrap();
+    let row = &answer.topics[0].partitions[0];
+    assert_eq!(row.error_code, 0, "{answer:?}");
+    row.offset
 }

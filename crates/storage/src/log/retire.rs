@@ -60,6 +60,7 @@ impl Log {
             let base = self.segments[0].base_offset;
             self.retire_first_segment(retired)?;
             retired.segments.push((base, reason));
+            self.sync.owe_retirement(self.directory.clone());
             self.start_at(self.log_start_offset.max(self.segments[0].base_offset));
         }
         self.write_epochs()?;

@@ -35,6 +35,8 @@ pub(crate) struct SyncState {
     owed: Vec<Owed>,
     /// How many steps were dropped from the front of `owed` since the log was opened.
     done: u64,
+    /// The step, counted from the same beginning, with which the newest retirement of segments is durable.
+    retired_at: u64,
     /// Goes up when the log is truncated: an older ticket then says nothing of the new end.
     truncations: u64,
 }
@@ -91,7 +93,14 @@ impl FlushTicket {
 
 impl SyncState {
     pub(crate) fn new(durable_end: Offset) -> Self {
-        Self { durable_end, settled_end: durable_end, owed: Vec::new(), done: 0, truncations: 0 }
+        Self {
+            durable_end,
+            settled_end: durable_end,
+            owed: Vec::new(),
+            done: 0,
+            retired_at: 0,
+            truncations: 0,
+        }
     }
 
     pub(crate) fn durable_end(&self) -> Offset {
@@ -121,6 +130,12 @@ impl SyncState {
     /// Owes steps without which a restart may not believe the segment with base `segment`.
     pub(crate) fn owe_for(&mut self, segment: Offset, steps: impl IntoIterator<Item = SyncStep>) {
         self.owed.extend(steps.into_iter().map(|step| Owed { step, segment: Some(segment) }));
+    }
+
+    /// Owes the sync without which segments that were retired may be there again after a loss of power.
+    pub(crate) fn owe_retirement(&mut self, directory: String) {
+        self.owe([SyncStep::Directory(directory)]);
+        self.retired_at = self.done + self.owed.len() as u64;
     }
 
     /// The log was cut to `end`.
@@ -156,6 +171,11 @@ impl Log {
             owed_end: self.sync.done + self.sync.owed.len() as u64,
             truncations: self.sync.truncations,
         })
+    }
+
+    /// Whether every segment that was taken out stays away, even if the power is lost.
+    pub fn is_retirement_durable(&self) -> bool {
+        self.sync.retired_at <= self.sync.done
     }
 
     /// The ticket has been run without an error. Answers up to where the log is durable now.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use fencepost_records::{Batch, CompressionType, TimestampType};
 use fencepost_storage::{
-    CleanerConfig, CleaningStep, CleaningTurn, CleanupPolicy, Disk, LogConfig, MemoryDisk, Recovery,
-    StorageError,
+    Checkpoint, CleanerConfig, CleaningStep, CleaningTurn, CleanupPolicy, Disk, LogConfig, MemoryDisk,
+    Recovery, StorageError,
 };
 use fencepost_types::{Millis, Offset, ProducerId};
 
@@ -707,7 +707,7 @@ fn the_checkpoint_is_remembered() {
     let remember = |log_dir: &LogDir, writer: &Writer<MemoryDisk>| {
         let mut offsets = LogOffsets::default();
         offsets.add(&writer.log);
-        log_dir.write_checkpoints(|| offsets).unwrap();
+        log_dir.write_checkpoints(&Checkpoint::ALL, || Ok(offsets)).unwrap();
         String::from_utf8(read(&disk, "cleaner-offset-checkpoint").unwrap().to_vec()).unwrap()
     };
     assert_eq!(remember(&log_dir, &writer), "0\n1\nt 0 0\n");
