@@ -6,18 +6,25 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 
 use super::{Checks, PART_MAX, check, interpreter, java, python_program};
-use crate::broker::{Broker, Program, Setup};
+use crate::broker::{Broker, End, Program, Setup};
 use crate::process;
 
 /// Commits of each race.
 const ROUNDS: u32 = 100;
+/// Commits at each point of an abort, by each cause of it.
+const HELD_ROUNDS: u32 = 5;
+/// Points of an abort, and its causes.
+const POINTS: usize = 5 * 2;
 /// New transactional ids begin with the last epoch that a client can hold.
 const LAST_EPOCH: &str = "fencepost.test.initial.producer.epoch=32766";
-/// Where there is no such setting: ids that are brought to it by as many new instances.
-const EXHAUSTED: [&str; 3] = ["exhausted-1", "exhausted-2", "exhausted-3"];
+/// Where there is no such setting: so many ids for each race are brought to it by as many new instances.
+const EXHAUSTED: usize = 3;
 /// The schedules of `delayed_requests.py` in which Kafka lets a request of the previous transaction in; each is run with two
 /// versions of Produce.
 const HARMED: [&str; 7] = ["commit", "abort", "torn", "batch-after-add", "batch-in-open", "offsets", "add"];
+
+/// What an application that was fenced says.
+const FENCED: &str = "goes on after ProducerFencedException";
 
 /// Whether the commit comes before or after the abort, by so many milliseconds: from, to.
 type Span = (i32, i32);
@@ -33,32 +40,69 @@ pub fn late_commit(mut setup: Setup, program: Program) -> Result<Checks> {
     // A new instance looks for its coordinator first.
     let after_instance: Span = (0, 400);
     let state = setup.data.join("streams");
-    let at_last_epoch = match program {
-        Program::Fencepost => Some(Setup {
-            data: setup.data.join("last-epoch"),
-            settings: setup.settings.iter().cloned().chain([LAST_EPOCH.into()]).collect(),
-            ..setup.clone()
-        }),
-        Program::Kafka => None,
+    let last_epoch = Setup {
+        data: setup.data.join("last-epoch"),
+        settings: setup.settings.iter().cloned().chain([LAST_EPOCH.into()]).collect(),
+        ..setup.clone()
     };
-    let broker = Broker::start(Setup { data: setup.data.join("broker"), ..setup })?;
+    let mut broker = Broker::start(Setup { data: setup.data.join("broker"), ..setup })?;
     let mut checks = Checks::new();
-    checks.push(race(program, &broker, "timeout", after_timeout, None)?);
-    checks.push(race(program, &broker, "new-instance", after_instance, None)?);
-    match at_last_epoch {
-        Some(setup) => {
-            let broker = Broker::start(setup)?;
-            checks.push(race(program, &broker, "timeout", after_timeout, Some("at the last epoch"))?);
+    let plain = Ids::Fresh;
+    checks.push(race(program, &broker, "timeout", after_timeout, &plain)?);
+    checks.push(race(program, &broker, "new-instance", after_instance, &plain)?);
+    checks.push(held(program, &mut broker, &plain)?);
+    checks.push(late_task(program, &broker, &state)?);
+    match program {
+        Program::Fencepost => {
+            drop(broker);
+            let mut broker = Broker::start(last_epoch)?;
+            checks.push(race(program, &broker, "timeout", after_timeout, &Ids::BornAtTheEnd)?);
+            checks.push(race(program, &broker, "new-instance", after_instance, &Ids::BornAtTheEnd)?);
+            checks.push(held(program, &mut broker, &Ids::BornAtTheEnd)?);
         }
-        None => {
-            let mut command = python_program(&interpreter()?, "testing/interop/exhaust_epochs.py");
-            command.args(["--bootstrap", &broker.address().to_string()]).args(EXHAUSTED);
-            ensure!(process::succeeds(&mut command, PART_MAX)?, "the epochs are not exhausted");
-            checks.push(race(program, &broker, "timeout", (1_000, 1_001), Some("of exhausted ids"))?);
+        Program::Kafka => {
+            let ids = exhaust(&broker, "timeout", EXHAUSTED)?;
+            checks.push(race(program, &broker, "timeout", (1_000, 1_001), &ids)?);
+            let ids = exhaust(&broker, "instance", EXHAUSTED)?;
+            checks.push(race(program, &broker, "new-instance", (1_000, 1_001), &ids)?);
+            let ids = exhaust(&broker, "held", POINTS)?;
+            checks.push(held(program, &mut broker, &ids)?);
         }
     }
-    checks.push(late_task(program, &broker, &state)?);
     Ok(checks)
+}
+
+/// Which transactional ids commit.
+enum Ids {
+    /// New ones, at epoch 0.
+    Fresh,
+    /// New ones, at the last epoch.
+    BornAtTheEnd,
+    /// These, which were brought there.
+    Exhausted(Vec<String>),
+}
+
+impl Ids {
+    fn words(&self) -> &'static str {
+        match self {
+            Ids::Fresh => "",
+            Ids::BornAtTheEnd | Ids::Exhausted(_) => ", at the last epoch",
+        }
+    }
+
+    fn hand_to(&self, command: &mut Command) {
+        if let Ids::Exhausted(names) = self {
+            command.args(["--ids", &names.join(",")]);
+        }
+    }
+}
+
+fn exhaust(broker: &Broker, name: &str, count: usize) -> Result<Ids> {
+    let names: Vec<String> = (0..count).map(|n| format!("exhausted-{name}-{n}")).collect();
+    let mut command = python_program(&interpreter()?, "testing/interop/exhaust_epochs.py");
+    command.args(["--bootstrap", &broker.address().to_string()]).args(&names);
+    ensure!(process::succeeds(&mut command, PART_MAX)?, "the epochs are not exhausted");
+    Ok(Ids::Exhausted(names))
 }
 
 fn race(
@@ -66,36 +110,57 @@ fn race(
     broker: &Broker,
     race: &str,
     (from_ms, to_ms): Span,
-    which: Option<&str>,
+    ids: &Ids,
 ) -> Result<(String, Result<()>)> {
-    let what = format!("late commit, {race}{}", which.map(|which| format!(", {which}")).unwrap_or_default());
+    let what = format!("late commit, {race}{}", ids.words());
     let mut command = java::command("late-commit")?;
     command.args(["--bootstrap", &broker.address().to_string(), "--race", race]);
     command.args(["--from-ms", &from_ms.to_string(), "--to-ms", &to_ms.to_string()]);
     command.args(["--rounds", &ROUNDS.to_string()]);
-    if program == Program::Kafka && which.is_some() {
-        command.args(["--ids", &EXHAUSTED.join(",")]);
-    }
-    Ok((what.clone(), said(program, &what, &mut command, "goes on after ProducerFencedException")))
+    ids.hand_to(&mut command);
+    let said = process::output(&mut command, PART_MAX);
+    Ok((what.clone(), said.and_then(|said| judge(program, &what, &said, FENCED))))
+}
+
+/// Commits that are kept back until the abort has come to a certain point. In the midst of it the broker starts again.
+fn held(program: Program, broker: &mut Broker, ids: &Ids) -> Result<(String, Result<()>)> {
+    let what = format!("held commits{}", ids.words());
+    let mut command = java::command("held-commit")?;
+    let rounds = match ids {
+        Ids::Fresh | Ids::BornAtTheEnd => HELD_ROUNDS,
+        Ids::Exhausted(names) => (names.len() / POINTS) as u32,
+    };
+    command.args(["--bootstrap", &broker.address().to_string(), "--rounds", &rounds.to_string()]);
+    ids.hand_to(&mut command);
+    let how = match program {
+        Program::Fencepost => End::Kill,
+        Program::Kafka => End::Stop,
+    };
+    let said = process::output_granting(&mut command, PART_MAX, "restart", || broker.restart(how));
+    let said = said.map(|said| format!("\n{}", said.trim_end()));
+    Ok((what.clone(), said.and_then(|said| judge(program, &what, &said, FENCED))))
 }
 
 fn late_task(program: Program, broker: &Broker, state: &Path) -> Result<(String, Result<()>)> {
     let mut command = java::main("streams", "fencepost.streams.Main", "late-commit")?;
     command.args(["--bootstrap", &broker.address().to_string(), "--state-dir"]).arg(state);
-    Ok(("late task".into(), said(program, "late task", &mut command, "every count is there once")))
+    let said = process::output(&mut command, PART_MAX);
+    Ok((
+        "late task".into(),
+        said.and_then(|said| judge(program, "late task", &said, "every count is there once")),
+    ))
 }
 
 /// Whether the program said what is wanted of the broker: with Fencepost that its application goes on and nothing else
 /// that is not a commit, with Kafka that it ends.
-fn said(program: Program, what: &str, command: &mut Command, goes_on: &str) -> Result<()> {
-    let said = process::output(command, PART_MAX)?;
-    println!("{}, {what}: {}", program.name(), said.trim());
+fn judge(program: Program, what: &str, said: &str, goes_on: &str) -> Result<()> {
+    println!("{}, {what}: {}", program.name(), said.trim_end());
     match program {
         Program::Fencepost => {
             ensure!(said.contains(goes_on), "wanted: {goes_on}");
             ensure!(!said.contains("ended by"), "an application was ended");
         }
-        Program::Kafka => ensure!(said.contains("ended by InvalidTxnStateException"), "Kafka ends nobody"),
+        Program::Kafka => ensure!(said.contains("ended by Invalid"), "Kafka ends nobody"),
     }
     Ok(())
 }

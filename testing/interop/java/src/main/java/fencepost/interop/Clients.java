@@ -3,6 +3,7 @@ package fencepost.interop;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -69,7 +70,7 @@ final class Clients {
     KafkaProducer<String, String> producer(Map<String, Object> more) {
         Map<String, Object> settings = new HashMap<>(more);
         settings.put("bootstrap.servers", bootstrap);
-        settings.put("max.block.ms", PATIENCE.toMillis());
+        settings.putIfAbsent("max.block.ms", PATIENCE.toMillis());
         return new KafkaProducer<>(settings, new StringSerializer(), new StringSerializer());
     }
 
@@ -117,4 +118,30 @@ final class Clients {
         }
     }
 
+    /** Sends a value to each partition, {@code name} with its number, and waits for all; the values. */
+    static Set<String> sendAll(KafkaProducer<String, String> producer, String topic, String name) throws InterruptedException, ExecutionException {
+        Set<String> values = new HashSet<>();
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        for (TopicPartition partition : partitions(topic)) {
+            String value = name + "-" + partition.partition();
+            values.add(value);
+            sent.add(producer.send(new ProducerRecord<>(topic, partition.partition(), null, value)));
+        }
+        for (Future<RecordMetadata> one : sent) {
+            one.get();
+        }
+        return values;
+    }
+
+    /** Fails unless a read_committed reader sees these values of the topic, each once, and no others. */
+    void checkVisible(String topic, Set<String> wanted) {
+        List<String> seen = read(topic, "read_committed").stream().flatMap(List::stream).toList();
+        if (seen.size() != new HashSet<>(seen).size() || !wanted.equals(new HashSet<>(seen))) {
+            Set<String> lost = new HashSet<>(wanted);
+            lost.removeAll(new HashSet<>(seen));
+            Set<String> wrong = new HashSet<>(seen);
+            wrong.removeAll(wanted);
+            throw new Failure("confirmed and not visible: " + lost + "; visible and not confirmed: " + wrong);
+        }
+    }
 }

@@ -9,18 +9,12 @@ import java.util.Random;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.UUID;
-import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.clients.producer.RecordMetadata;
-import org.apache.kafka.common.KafkaException;
-import org.apache.kafka.common.errors.InvalidProducerEpochException;
-import org.apache.kafka.common.errors.ProducerFencedException;
 
 /**
  * Commits that race an abort of the coordinator (KAFKA-20785), for the transaction's timeout or for a new instance of the producer,
@@ -71,7 +65,7 @@ final class LateCommit {
         } finally {
             threads.shutdownNow();
         }
-        run.check(rounds);
+        run.clients.checkVisible(run.topic, rounds.stream().flatMap(round -> round.values().stream()).collect(Collectors.toSet()));
         Map<String, Long> outcomes = rounds.stream().collect(Collectors.groupingBy(Round::told, TreeMap::new, Collectors.counting()));
         return String.format("late commit, %s, %d rounds: %s", run.isTimeout ? "timeout" : "new instance", rounds.size(), outcomes);
     }
@@ -85,8 +79,8 @@ final class LateCommit {
             producer.initTransactions();
             long began = System.nanoTime();
             producer.beginTransaction();
-            told = told(() -> {
-                values.addAll(send(producer, id + "-late"));
+            told = Verdict.of(() -> {
+                values.addAll(Clients.sendAll(producer, topic, id + "-late"));
                 if (isTimeout) {
                     sleepUntil(began + (TIMEOUT_MS + offsetMs) * 1_000_000L);
                     producer.commitTransaction();
@@ -110,12 +104,12 @@ final class LateCommit {
             try (KafkaProducer<String, String> next = clients.producer(Map.of("transactional.id", id))) {
                 next.initTransactions();
                 next.beginTransaction();
-                again = send(next, id + "-again");
+                again = Clients.sendAll(next, topic, id + "-again");
                 next.commitTransaction();
             }
         }
         Set<String> visible = new HashSet<>(again);
-        if (told.equals("committed")) {
+        if (told.equals(Verdict.COMMITTED)) {
             visible.addAll(values);
         }
         return new Round(told, visible);
@@ -127,52 +121,6 @@ final class LateCommit {
             other.initTransactions();
         } catch (InterruptedException e) {
             Thread.currentThread().interrupt();
-        }
-    }
-
-    /** Steps of a transaction, the commit the last of them. */
-    private interface Steps {
-        void take() throws Exception;
-    }
-
-    private static String told(Steps steps) throws Exception {
-        Exception why;
-        try {
-            steps.take();
-            return "committed";
-        } catch (ExecutionException e) {
-            why = (Exception) e.getCause();
-        } catch (KafkaException e) {
-            why = e;
-        }
-        // A send of a transaction that is over has these names.
-        boolean isFenced = why instanceof ProducerFencedException || why instanceof InvalidProducerEpochException;
-        return (isFenced ? "goes on after " : "ended by ") + why.getClass().getSimpleName();
-    }
-
-    private Set<String> send(KafkaProducer<String, String> producer, String name) throws Exception {
-        Set<String> values = new HashSet<>();
-        List<Future<RecordMetadata>> sent = new ArrayList<>();
-        for (int partition = 0; partition < Clients.PARTITIONS; partition++) {
-            String value = name + "-" + partition;
-            values.add(value);
-            sent.add(producer.send(new ProducerRecord<>(topic, partition, null, value)));
-        }
-        for (Future<RecordMetadata> one : sent) {
-            one.get();
-        }
-        return values;
-    }
-
-    private void check(List<Round> rounds) {
-        Set<String> wanted = rounds.stream().flatMap(round -> round.values().stream()).collect(Collectors.toSet());
-        List<String> seen = clients.read(topic, "read_committed").stream().flatMap(List::stream).toList();
-        if (seen.size() != new HashSet<>(seen).size() || !wanted.equals(new HashSet<>(seen))) {
-            Set<String> lost = new HashSet<>(wanted);
-            lost.removeAll(new HashSet<>(seen));
-            Set<String> wrong = new HashSet<>(seen);
-            wrong.removeAll(wanted);
-            throw new Failure("confirmed and not visible: " + lost + "; visible and not confirmed: " + wrong);
         }
     }
 
