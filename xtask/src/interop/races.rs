@@ -13,7 +13,7 @@ use crate::process;
 const ROUNDS: u32 = 100;
 /// Commits at each point of an abort, by each cause of it.
 const HELD_ROUNDS: u32 = 5;
-/// Points of an abort, and its causes.
+/// Points of an abort that named ids come to, and causes of it.
 const POINTS: usize = 5 * 2;
 /// New transactional ids begin with the last epoch that a client can hold.
 const LAST_EPOCH: &str = "fencepost.test.initial.producer.epoch=32766";

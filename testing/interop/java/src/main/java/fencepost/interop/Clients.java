@@ -37,15 +37,17 @@ final class Clients {
     }
 
     void createTopics(String... names) throws InterruptedException, ExecutionException {
+        for (String name : names) {
+            createTopic(name, PARTITIONS);
+        }
+    }
+
+    void createTopic(String name, int partitions) throws InterruptedException, ExecutionException {
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", bootstrap))) {
-            for (String name : names) {
-                try {
-                    admin.createTopics(Set.of(new NewTopic(name, PARTITIONS, (short) 1))).all().get();
-                } catch (ExecutionException e) {
-                    if (!(e.getCause() instanceof TopicExistsException)) {
-                        throw e;
-                    }
-                }
+            admin.createTopics(Set.of(new NewTopic(name, partitions, (short) 1))).all().get();
+        } catch (ExecutionException e) {
+            if (!(e.getCause() instanceof TopicExistsException)) {
+                throw e;
             }
         }
     }
@@ -120,12 +122,18 @@ final class Clients {
 
     /** Sends a value to each partition, {@code name} with its number, and waits for all; the values. */
     static Set<String> sendAll(KafkaProducer<String, String> producer, String topic, String name) throws InterruptedException, ExecutionException {
+        return sendAll(producer, topic, PARTITIONS, name);
+    }
+
+    /** The same for a topic of so many partitions. */
+    static Set<String> sendAll(KafkaProducer<String, String> producer, String topic, int partitions, String name)
+        throws InterruptedException, ExecutionException {
         Set<String> values = new HashSet<>();
         List<Future<RecordMetadata>> sent = new ArrayList<>();
-        for (TopicPartition partition : partitions(topic)) {
-            String value = name + "-" + partition.partition();
+        for (int partition = 0; partition < partitions; partition++) {
+            String value = name + "-" + partition;
             values.add(value);
-            sent.add(producer.send(new ProducerRecord<>(topic, partition.partition(), null, value)));
+            sent.add(producer.send(new ProducerRecord<>(topic, partition, null, value)));
         }
         for (Future<RecordMetadata> one : sent) {
             one.get();

@@ -7,6 +7,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Queue;
@@ -34,10 +35,17 @@ import org.apache.kafka.common.protocol.Errors;
  * coordinator to it. Such a transaction completes when that topic is deleted and the broker has started again, which this program asks for by
  * the line "restart"; it goes on when a line comes back.
  *
+ * <p>An abort of many partitions takes a while, so that the commit can also come while their markers are being written, with nothing held. That it
+ * did is known by its first answer, or by the state that is described after it was sent: a round in which it came too late is taken again.
+ *
  * <p>A round that does not come to its point fails. Each one ends like those of {@link LateCommit}.
  */
 final class HeldCommit {
     private static final int TIMEOUT_MS = 2_000;
+    /** For so many partitions that writing their markers takes a while. */
+    private static final int WIDE_TIMEOUT_MS = 6_000;
+    private static final int WIDE = 300;
+    private static final int TRIES = 10;
     private static final int BLOCK_MS = 180_000;
     private static final int LATER_COORDINATOR = 1_000_000;
 
@@ -46,6 +54,7 @@ final class HeldCommit {
         BEFORE_THE_ABORT("before the abort"),
         BEFORE_THE_MARKERS("the abort is decided, no marker is written"),
         BETWEEN_THE_MARKERS("some markers are written"),
+        WHILE_MARKERS_ARE_WRITTEN("markers are being written"),
         AFTER_THE_MARKERS("the abort is complete"),
         SUCCESSOR("a successor has its pair");
 
@@ -61,7 +70,7 @@ final class HeldCommit {
     }
 
     /** What a round is, and what it was told. */
-    private record Told(String race, Point point, String told, Set<String> visible) {
+    private record Told(String round, String told, Set<String> visible) {
     }
 
     private final String bootstrap;
@@ -74,26 +83,40 @@ final class HeldCommit {
         clients = new Clients(bootstrap);
         admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
         clients.createTopics(topic);
+        clients.createTopic(wide(), WIDE);
+    }
+
+    private String wide() {
+        return topic + "-wide";
     }
 
     static String run(Options options) throws Exception {
         HeldCommit run = new HeldCommit(options);
         Queue<String> ids = new ArrayDeque<>(Arrays.asList(options.text("ids", "").split(",")));
+        boolean isNamed = !options.text("ids", "").isEmpty();
         int rounds = options.number("rounds", 5);
         List<Round> all = new ArrayList<>();
-        for (boolean isTimeout : List.of(true, false)) {
-            for (Point point : Point.values()) {
-                for (int n = 0; n < rounds; n++) {
-                    String id = options.text("ids", "").isEmpty() ? run.topic + "-" + all.size() : ids.remove();
-                    all.add(run.new Round(id, isTimeout, point));
-                }
-            }
-        }
-        List<Round> held = all.stream().filter(round -> round.point.isHeld()).toList();
-        List<Round> others = all.stream().filter(round -> !round.point.isHeld()).toList();
         ExecutorService threads = Executors.newCachedThreadPool();
         try {
-            each(threads, others, Round::meet);
+            for (boolean isTimeout : List.of(true, false)) {
+                for (Point point : Point.values()) {
+                    boolean isWide = point == Point.WHILE_MARKERS_ARE_WRITTEN;
+                    for (int n = 0; n < rounds && !(isNamed && isWide); n++) {
+                        String id = isNamed ? ids.remove() : run.topic + "-" + all.size();
+                        Round round = run.new Round(id, isTimeout, point);
+                        all.add(round);
+                        for (int again = 1; isWide && !round.isMet(); again++) {
+                            if (again == TRIES) {
+                                throw new Failure("no commit came while markers were written");
+                            }
+                            round = run.new Round(id + "-" + again, isTimeout, point);
+                            all.add(round);
+                        }
+                    }
+                }
+            }
+            List<Round> held = all.stream().filter(round -> round.point.isHeld()).toList();
+            each(threads, all.stream().filter(round -> !round.point.isHeld() && round.point != Point.WHILE_MARKERS_ARE_WRITTEN).toList(), Round::meet);
             each(threads, held, Round::meet);
             if (!held.isEmpty()) {
                 run.admin.deleteTopics(held.stream().map(Round::refusing).toList()).all().get();
@@ -113,10 +136,10 @@ final class HeldCommit {
     }
 
     private static String table(List<Told> told) {
-        Map<String, Map<Point, Map<String, Long>>> table = told.stream().collect(Collectors.groupingBy(Told::race, TreeMap::new, Collectors.groupingBy(
-            Told::point, TreeMap::new, Collectors.groupingBy(Told::told, TreeMap::new, Collectors.counting()))));
+        Map<String, Map<String, Long>> table = told.stream().collect(Collectors.groupingBy(
+            Told::round, LinkedHashMap::new, Collectors.groupingBy(Told::told, TreeMap::new, Collectors.counting())));
         List<String> lines = new ArrayList<>();
-        table.forEach((race, points) -> points.forEach((point, outcomes) -> lines.add("  " + race + ", " + point.words + ": " + outcomes)));
+        table.forEach((round, outcomes) -> lines.add("  " + round + ": " + outcomes));
         return String.join(System.lineSeparator(), lines);
     }
 
@@ -148,6 +171,7 @@ final class HeldCommit {
         private final ExecutorService own = Executors.newCachedThreadPool();
         private Future<String> verdict;
         private Future<?> succession;
+        private boolean isTooLate;
 
         Round(String id, boolean isTimeout, Point point) throws Exception {
             this.id = id;
@@ -156,8 +180,9 @@ final class HeldCommit {
             commits = new HoldingProxy(bootstrap, HoldingProxy.END_TXN, 0);
             boolean waits = !isTimeout && point != Point.SUCCESSOR;
             pairs = new HoldingProxy(bootstrap, HoldingProxy.INIT_PRODUCER_ID, waits ? 1 : Integer.MAX_VALUE);
+            int timeoutMs = point == Point.WHILE_MARKERS_ARE_WRITTEN ? WIDE_TIMEOUT_MS : TIMEOUT_MS;
             boolean mayTimeOut = isTimeout && point != Point.BEFORE_THE_ABORT;
-            Map<String, Object> settings = Map.of("transactional.id", id, "transaction.timeout.ms", mayTimeOut ? TIMEOUT_MS : 60_000, "max.block.ms", BLOCK_MS);
+            Map<String, Object> settings = Map.of("transactional.id", id, "transaction.timeout.ms", mayTimeOut ? timeoutMs : 60_000, "max.block.ms", BLOCK_MS);
             producer = new Clients(commits.address()).producer(settings);
             other = new Clients(pairs.address()).producer(settings);
         }
@@ -181,6 +206,9 @@ final class HeldCommit {
                 Clients.sendAll(producer, refusing(), id);
                 refuse();
             }
+            if (point == Point.WHILE_MARKERS_ARE_WRITTEN) {
+                Clients.sendAll(producer, wide(), WIDE, id);
+            }
             expect(TransactionState.ONGOING);
             verdict = own.submit(() -> Verdict.of(producer::commitTransaction));
             commits.awaitHeld();
@@ -191,11 +219,21 @@ final class HeldCommit {
             }
             abort();
             commits.letGo();
+            commits.awaitPassed();
+            TransactionState state = described().state();
             Errors first = Errors.forCode(commits.firstAnswer());
-            if (point.isHeld() != (first == Errors.CONCURRENT_TRANSACTIONS)) {
+            if (point == Point.WHILE_MARKERS_ARE_WRITTEN) {
+                isTooLate = first != Errors.CONCURRENT_TRANSACTIONS && state != TransactionState.PREPARE_ABORT;
+            } else if (point.isHeld() != (first == Errors.CONCURRENT_TRANSACTIONS)) {
                 throw new Failure(id + ", " + point.words + ": the commit was first told " + first);
             }
             return null;
+        }
+
+        /** The same; whether it was in time. */
+        boolean isMet() throws Exception {
+            meet();
+            return !isTooLate;
         }
 
         /** Begins the abort and waits until it has come to the point. */
@@ -211,6 +249,10 @@ final class HeldCommit {
                     }
                 }
                 expect(TransactionState.PREPARE_ABORT);
+            } else if (point == Point.WHILE_MARKERS_ARE_WRITTEN) {
+                while (described().state() == TransactionState.ONGOING) {
+                    Thread.onSpinWait();
+                }
             } else if (point == Point.AFTER_THE_MARKERS) {
                 await(TransactionState.COMPLETE_ABORT);
             } else {
@@ -286,7 +328,8 @@ final class HeldCommit {
                     next.commitTransaction();
                 }
             }
-            return new Told(isTimeout ? "timeout" : "new instance", point, told, visible);
+            String round = (isTimeout ? "timeout, " : "new instance, ") + point.words;
+            return new Told(round + (isTooLate ? " (it came too late)" : ""), told, visible);
         }
 
         @Override

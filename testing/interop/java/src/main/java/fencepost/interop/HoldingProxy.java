@@ -31,6 +31,7 @@ final class HoldingProxy implements AutoCloseable {
     private final List<Short> answers = new ArrayList<>();
     private final CountDownLatch held = new CountDownLatch(1);
     private final CountDownLatch letGo = new CountDownLatch(1);
+    private final CountDownLatch passed = new CountDownLatch(1);
     private int passing;
 
     /** Keeps the request of {@code apiKey} back that comes after {@code passing} others of it. */
@@ -57,6 +58,11 @@ final class HoldingProxy implements AutoCloseable {
 
     void letGo() {
         letGo.countDown();
+    }
+
+    /** Waits until the request that was let go is on its way to the broker. */
+    void awaitPassed() throws InterruptedException {
+        passed.await();
     }
 
     /** Waits for the first answer of the API; its error code. */
@@ -112,6 +118,9 @@ final class HoldingProxy implements AutoCloseable {
                     keep();
                 }
                 write(out, frame);
+                if (held.getCount() == 0) {
+                    passed.countDown();
+                }
             }
         } catch (IOException | InterruptedException e) {
             // The end of the connection.
