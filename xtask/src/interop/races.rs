@@ -15,6 +15,8 @@ const ROUNDS: u32 = 100;
 const HELD_ROUNDS: u32 = 5;
 /// Points of an abort that named ids come to, and causes of it.
 const POINTS: usize = 5 * 2;
+/// What a producer does next whose producer id has been replaced.
+const DEEDS: usize = 4;
 /// New transactional ids begin with the last epoch that a client can hold.
 const LAST_EPOCH: &str = "fencepost.test.initial.producer.epoch=32766";
 /// Where there is no such setting: so many ids for each race are brought to it by as many new instances.
@@ -59,6 +61,7 @@ pub fn late_commit(mut setup: Setup, program: Program) -> Result<Checks> {
             checks.push(race(program, &broker, "timeout", after_timeout, &Ids::BornAtTheEnd)?);
             checks.push(race(program, &broker, "new-instance", after_instance, &Ids::BornAtTheEnd)?);
             checks.push(held(program, &mut broker, &Ids::BornAtTheEnd)?);
+            checks.push(replaced(program, &broker, &Ids::BornAtTheEnd)?);
         }
         Program::Kafka => {
             let ids = exhaust(&broker, "timeout", EXHAUSTED)?;
@@ -67,6 +70,8 @@ pub fn late_commit(mut setup: Setup, program: Program) -> Result<Checks> {
             checks.push(race(program, &broker, "new-instance", (1_000, 1_001), &ids)?);
             let ids = exhaust(&broker, "held", POINTS)?;
             checks.push(held(program, &mut broker, &ids)?);
+            let ids = exhaust(&broker, "replaced", DEEDS)?;
+            checks.push(replaced(program, &broker, &ids)?);
         }
     }
     Ok(checks)
@@ -138,6 +143,16 @@ fn held(program: Program, broker: &mut Broker, ids: &Ids) -> Result<(String, Res
     };
     let said = process::output_granting(&mut command, PART_MAX, "restart", || broker.restart(how));
     let said = said.map(|said| format!("\n{}", said.trim_end()));
+    Ok((what.clone(), said.and_then(|said| judge(program, &what, &said, FENCED))))
+}
+
+/// Each thing that a producer can do next once a new instance has replaced its producer id.
+fn replaced(program: Program, broker: &Broker, ids: &Ids) -> Result<(String, Result<()>)> {
+    let what = format!("a producer that was replaced{}", ids.words());
+    let mut command = java::command("replaced")?;
+    command.args(["--bootstrap", &broker.address().to_string()]);
+    ids.hand_to(&mut command);
+    let said = process::output(&mut command, PART_MAX).map(|said| format!("\n{}", said.trim_end()));
     Ok((what.clone(), said.and_then(|said| judge(program, &what, &said, FENCED))))
 }
 

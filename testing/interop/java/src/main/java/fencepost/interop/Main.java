@@ -1,6 +1,6 @@
 package fencepost.interop;
 
-/** The programs: {@code pipeline}, {@code fill}, {@code work}, {@code verify}, {@code transactions}, {@code late-commit}, {@code held-commit}, {@code turns}. */
+/** The programs: {@code pipeline}, {@code fill}, {@code work}, {@code verify}, {@code transactions}, {@code late-commit}, {@code held-commit}, {@code replaced}, {@code turns}. */
 public final class Main {
     private Main() {
     }
@@ -19,6 +19,7 @@ public final class Main {
                 case "transactions" -> System.out.println(Transactions.run(options));
                 case "late-commit" -> System.out.println(LateCommit.run(options));
                 case "held-commit" -> System.out.println(HeldCommit.run(options));
+                case "replaced" -> System.out.println(Replaced.run(options));
                 case "turns" -> System.out.println(Turns.run(options));
                 default -> throw new IllegalArgumentException("no program named " + arguments[0]);
             }
