@@ -20,18 +20,18 @@ use crate::state::TransactionalId;
 const OLDER_MAX: usize = 8;
 /// Batches that are remembered of a connection on which they were told to come again.
 const ASKED_MAX: usize = 16;
-/// Producers that are remembered at least; up to twice as many are.
-const PRODUCERS_MIN: usize = 10_000;
+/// Producers that one [`Arrivals`] remembers at least; up to twice as many are.
+const PRODUCERS_MIN: usize = 256;
 
 /// A connection, by its place in the order in which connections were accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionNumber(pub u64);
 
-/// A producer as its requests name it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ProducerName {
+/// A producer as its requests name it. It borrows from the request: every batch of an older client is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProducerName<'a> {
     /// Its transactional id.
-    pub transactional_id: TransactionalId,
+    pub transactional_id: &'a str,
     /// Its id.
     pub producer_id: ProducerId,
     /// Its epoch.
@@ -78,17 +78,18 @@ pub enum Arrival {
     Doubtful,
 }
 
-/// Who has used which connections. Bounded; whoever is forgotten is believed.
+/// Who has used which connections. Bounded; whoever is forgotten is believed. To look at a request in order takes no
+/// allocation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Arrivals {
-    recent: BTreeMap<TransactionalId, Seen>,
+    recent: BTreeMap<ProducerId, Seen>,
     /// Those that were recent before; forgotten when there are enough recent ones again.
-    before: BTreeMap<TransactionalId, Seen>,
+    before: BTreeMap<ProducerId, Seen>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Seen {
-    producer_id: ProducerId,
+    transactional_id: TransactionalId,
     producer_epoch: ProducerEpoch,
     /// The newest connection of each kind of work.
     newest: [Option<ConnectionNumber>; WORKS],
@@ -111,28 +112,29 @@ impl Arrivals {
     /// [`Self::begin`] makes it known.
     pub fn arrive(
         &mut self,
-        producer: &ProducerName,
+        producer: ProducerName<'_>,
         connection: ConnectionNumber,
         step: &Step,
     ) -> Option<Arrival> {
-        if let Some(seen) = self.before.remove(&producer.transactional_id) {
-            self.remember(producer.transactional_id.clone(), seen);
+        if let Some(seen) = self.before.remove(&producer.producer_id) {
+            self.remember(producer.producer_id, seen);
         }
-        let seen = self.recent.get_mut(&producer.transactional_id)?;
-        let is_same =
-            seen.producer_id == producer.producer_id && seen.producer_epoch == producer.producer_epoch;
+        let seen = self.recent.get_mut(&producer.producer_id)?;
+        let is_same = *seen.transactional_id == *producer.transactional_id
+            && seen.producer_epoch == producer.producer_epoch;
         is_same.then(|| seen.arrive(connection, step))
     }
 
-    /// The first request that is seen of the pair in force. It forgets the pair before.
-    pub fn begin(&mut self, producer: ProducerName, connection: ConnectionNumber, step: &Step) {
+    /// The first request that is seen of the pair in force. It forgets the epoch before.
+    pub fn begin(&mut self, producer: ProducerName<'_>, connection: ConnectionNumber, step: &Step) {
         let mut newest = [None; WORKS];
         newest[step.work()] = Some(connection);
         let ProducerName { transactional_id, producer_id, producer_epoch } = producer;
-        self.remember(transactional_id, Seen { producer_id, producer_epoch, newest, older: Vec::new() });
+        let transactional_id = transactional_id.into();
+        self.remember(producer_id, Seen { transactional_id, producer_epoch, newest, older: Vec::new() });
     }
 
-    fn remember(&mut self, id: TransactionalId, seen: Seen) {
+    fn remember(&mut self, id: ProducerId, seen: Seen) {
         if self.recent.len() >= PRODUCERS_MIN && !self.recent.contains_key(&id) {
             self.before = core::mem::take(&mut self.recent);
         }

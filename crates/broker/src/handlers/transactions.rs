@@ -101,16 +101,16 @@ pub(crate) fn end_txn(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, req
     let transaction_version =
         if exchange.version() >= 5 { TransactionVersion::V2 } else { TransactionVersion::V0 };
     let producer = ProducerName {
-        transactional_id: request.transactional_id.into(),
+        transactional_id: &request.transactional_id,
         producer_id: ProducerId(request.producer_id),
         producer_epoch: ProducerEpoch(request.producer_epoch),
     };
     let is_old = transaction_version == TransactionVersion::V0;
-    if is_old && broker.is_doubtful(&exchange.connection, producer.clone(), &Step::End) {
+    if is_old && broker.is_doubtful(&exchange.connection, producer, &Step::End) {
         return reply_end(exchange, Err(ErrorCode::ConcurrentTransactions));
     }
     let request = Request::EndTxn(EndTxn {
-        transactional_id: producer.transactional_id,
+        transactional_id: producer.transactional_id.into(),
         producer_id: producer.producer_id,
         producer_epoch: producer.producer_epoch,
         result: TransactionResult::from_committed(request.committed),
@@ -191,9 +191,9 @@ type Verified = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Result<Vec<(TopicPartition
 
 impl Add {
     /// Who asks.
-    pub(crate) fn producer(&self) -> ProducerName {
+    pub(crate) fn producer(&self) -> ProducerName<'_> {
         ProducerName {
-            transactional_id: self.transactional_id.as_str().into(),
+            transactional_id: &self.transactional_id,
             producer_id: self.producer_id,
             producer_epoch: self.producer_epoch,
         }

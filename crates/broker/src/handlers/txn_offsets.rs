@@ -112,7 +112,7 @@ fn is_doubtful(
     transactional_id: &str,
     (producer_id, producer_epoch): (ProducerId, ProducerEpoch),
 ) -> bool {
-    let producer = ProducerName { transactional_id: transactional_id.into(), producer_id, producer_epoch };
+    let producer = ProducerName { transactional_id, producer_id, producer_epoch };
     broker.is_doubtful(&exchange.connection, producer, &Step::CommitOffsets)
 }
 

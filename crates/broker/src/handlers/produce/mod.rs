@@ -8,7 +8,6 @@ mod answer;
 mod append;
 mod verify;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -112,16 +111,17 @@ fn check_request(request: &ProduceRequest) -> Result<(), ErrorCode> {
         return Err(ErrorCode::InvalidRequiredAcks);
     }
     let batches = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
-    let producers: BTreeSet<_> = batches
+    let mut producers = batches
         .clone()
         .filter_map(|data| transactional_producer(data.records.as_ref()))
-        .map(|(id, epoch, _)| (id, epoch))
-        .collect();
+        .map(|(id, epoch, _)| (id, epoch));
+    let first = producers.next();
+    let are_several = producers.any(|producer| Some(producer) != first);
     let mut headers = batches.filter_map(|data| BatchHeader::parse(data.records.as_ref()?).ok());
     if headers.any(|header| header.is_transactional()) && request.transactional_id.is_none() {
         return Err(ErrorCode::TransactionalIdAuthorizationFailed);
     }
-    if producers.len() > 1 {
+    if are_several {
         return Err(ErrorCode::InvalidProducerIdMapping);
     }
     Ok(())

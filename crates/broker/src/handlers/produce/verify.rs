@@ -39,12 +39,12 @@ pub(crate) fn verify(
     let (mut ready, asked) = sort_out(broker, cx, &job, &exchange, &mut answers, parts);
     let producer = asked.first().and_then(|(part, _)| part.transactional);
     let (Some((producer_id, producer_epoch, _)), Some(transactional_id)) =
-        (producer, job.transactional_id.clone())
+        (producer, job.transactional_id.as_deref())
     else {
         return append(broker, cx, job, exchange, answers, ready, left);
     };
     let add = Add {
-        transactional_id,
+        transactional_id: transactional_id.to_owned(),
         producer_id,
         producer_epoch,
         partitions: asked.iter().map(|(part, _)| part.partition.name.clone()).collect(),
@@ -126,7 +126,7 @@ fn is_doubtful(broker: &Broker, exchange: &Exchange, job: &Job, part: &Part) -> 
     else {
         return false;
     };
-    let producer = ProducerName { transactional_id: id.into(), producer_id, producer_epoch };
+    let producer = ProducerName { transactional_id: id, producer_id, producer_epoch };
     let step = Step::Produce(part.partition.name.clone(), sequence);
     broker.is_doubtful(&exchange.connection, producer, &step)
 }
