@@ -21,7 +21,7 @@ use crate::respond::Exchange;
 /// Versions below this carry one transaction, of a client.
 const BATCH_FROM: i16 = 4;
 
-/// Topics with the code of each partition, in the order of the request.
+/// Topics with the code of each partition.
 type Codes = Vec<(String, Vec<(i32, ErrorCode)>)>;
 
 /// Adds (or verifies) partitions.
@@ -90,7 +90,7 @@ fn one(broker: &Arc<Broker>, cx: &mut Cx, entry: Transactions, client: Option<&C
     if !refused.is_empty() {
         let codes =
             codes(&entry, |name| refused.get(name).copied().unwrap_or(ErrorCode::OperationNotAttempted));
-        return done(broker, cx, codes);
+        return done(broker, cx, each_once(codes));
     }
     let add = Add {
         transactional_id: entry.transactional_id.clone(),
@@ -117,7 +117,7 @@ fn one(broker: &Arc<Broker>, cx: &mut Cx, entry: Transactions, client: Option<&C
                     })
                 }
             };
-            done(broker, cx, codes);
+            done(broker, cx, each_once(codes));
         };
         return add.verify(broker, cx, Box::new(verified));
     }
@@ -141,6 +141,18 @@ fn codes(entry: &Transactions, code: impl Fn(&TopicPartition) -> ErrorCode) -> C
             (topic.name.clone(), coded.collect())
         })
         .collect()
+}
+
+/// A topic that has partitions once, and each of its partitions once: a verification, and what the metadata refuses, are
+/// answered so. Every other answer has the request's own shape.
+///
+/// Source: Kafka AddPartitionsToTxnResponse.resultForTransaction.
+fn each_once(codes: Codes) -> Codes {
+    let mut topics: BTreeMap<String, BTreeMap<i32, ErrorCode>> = BTreeMap::new();
+    for (name, rows) in codes.into_iter().filter(|(_, rows)| !rows.is_empty()) {
+        topics.entry(name).or_default().extend(rows);
+    }
+    topics.into_iter().map(|(name, rows)| (name, rows.into_iter().collect())).collect()
 }
 
 fn reply(exchange: Exchange, ids: Vec<String>, results: Vec<Codes>) {

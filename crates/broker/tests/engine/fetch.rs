@@ -106,6 +106,36 @@ fn an_offset_up_to_the_log_end_is_in_range() {
     assert!(produced.is_done());
 }
 
+/// Where no records were looked for in a log there is no list of aborted transactions either, whatever the isolation: what the
+/// log itself refuses, and a diverging epoch, have null. A partition that is not there has an empty list.
+/// Source: Kafka ReplicaManager.readFromLog, FetchResponse.partitionResponse.
+#[test]
+fn a_refusal_of_the_log_has_no_list_of_aborted_transactions() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    for isolation in [READ_UNCOMMITTED, READ_COMMITTED] {
+        let aborted = |version: i16, change: &dyn Fn(&mut fetch_request::Partitions)| {
+            let mut request = fetch("t", 0, 0, isolation);
+            change(&mut request.topics[0].partitions[0]);
+            let row = world.client().ask(version, &request).responses[0].partitions[0].clone();
+            (ErrorCode::from_code(row.error_code).unwrap(), row.aborted_transactions.map(|list| list.len()))
+        };
+        let out_of_range = aborted(11, &|row| row.fetch_offset = 9);
+        assert_eq!(out_of_range, (ErrorCode::OffsetOutOfRange, None));
+        let unknown_epoch = aborted(11, &|row| row.current_leader_epoch = 9);
+        assert_eq!(unknown_epoch, (ErrorCode::UnknownLeaderEpoch, None));
+        let diverging = aborted(12, &|row| {
+            row.fetch_offset = 9;
+            row.last_fetched_epoch = 0;
+        });
+        assert_eq!(diverging, (ErrorCode::None, None));
+        let not_there = aborted(11, &|row| row.partition = 9);
+        assert_eq!(not_there, (ErrorCode::UnknownTopicOrPartition, Some(0)));
+        let nothing_yet = aborted(11, &|_| {});
+        assert_eq!(nothing_yet, (ErrorCode::None, (isolation == READ_COMMITTED).then_some(0)));
+    }
+}
+
 /// Wire-apis trap 30: the first partition that has data gives a whole batch, however small the limits; the next gives
 /// none beyond them.
 #[test]

@@ -1,6 +1,7 @@
 //! Transactions over the wire: timeouts, batches between brokers, markers, fencing across connections.
 
-use fencepost_protocol::messages::InitProducerIdRequest;
+use fencepost_protocol::messages::add_partitions_to_txn_response::TopicResults;
+use fencepost_protocol::messages::{InitProducerIdRequest, add_partitions_to_txn_request};
 use fencepost_types::ErrorCode;
 
 use crate::harness::requests::{
@@ -115,6 +116,37 @@ fn a_batch_of_transactions_fails_one_by_one() {
     );
     assert_eq!(transaction_state(&client, "first"), "Empty");
     assert!(client.ask(4, &add_batch(Vec::new())).results_by_transaction.is_empty());
+}
+
+/// A partition that is named twice is verified, and refused, once; a topic without partitions is not in these answers. What is
+/// added is answered as it was asked. Source: Kafka AddPartitionsToTxnResponse.resultForTransaction, errorResponseForTransaction.
+#[test]
+fn a_partition_named_twice_is_verified_once() {
+    let world = World::new();
+    world.create_topic("t", 2);
+    let producer = Producer::start(world.client(), "x");
+    let told = |verify_only: bool, partitions: &[(&str, i32)]| {
+        let mut entry = batch_entry("x", producer.id.get(), verify_only, partitions);
+        entry.topics.push(add_partitions_to_txn_request::Topics { name: "t".into(), partitions: vec![] });
+        let call = world.client().send(5, &add_batch(vec![entry]));
+        world.settle();
+        let topics = call.answer().results_by_transaction.remove(0).topic_results;
+        let rows = |topic: &TopicResults| {
+            let rows = topic.results_by_partition.iter();
+            rows.map(|row| (row.partition_index, ErrorCode::from_code(row.partition_error_code).unwrap()))
+                .collect::<Vec<_>>()
+        };
+        topics.iter().map(rows).collect::<Vec<_>>()
+    };
+    use ErrorCode::{None as Good, OperationNotAttempted, TransactionAbortable, UnknownTopicOrPartition};
+    let twice = [("t", 1), ("t", 0), ("t", 1)];
+    assert_eq!(told(true, &twice), [[(0, TransactionAbortable), (1, TransactionAbortable)]]);
+    for verify_only in [false, true] {
+        let refused = told(verify_only, &[("t", 0), ("t", 0), ("t", 7)]);
+        assert_eq!(refused, [[(0, OperationNotAttempted), (7, UnknownTopicOrPartition)]]);
+    }
+    assert_eq!(told(false, &twice).concat(), [(1, Good), (0, Good), (1, Good)]);
+    assert_eq!(told(true, &twice), [[(0, Good), (1, Good)]]);
 }
 
 /// Coordinator trap 23: what a producer is told of a partition that is not in its transaction goes by the version of its

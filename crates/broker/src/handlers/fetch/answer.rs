@@ -83,12 +83,13 @@ fn row(broker: &Arc<Broker>, version: i16, part: Part) -> (FetchKey, Partitions,
         Outcome::Diverging { epoch, end_offset, at: watermarks } => {
             let row = Partitions {
                 diverging_epoch: DivergingEpoch { epoch: epoch.0, end_offset: end_offset.0 },
+                aborted_transactions: None,
                 records: Some(Vec::new()),
                 ..at(partition_index, watermarks)
             };
             (row, Told { must_show: true, ..told(watermarks) })
         }
-        Outcome::Refused { code, leader_epoch, .. } => {
+        Outcome::Refused { code, leader_epoch, by_log } => {
             let none = Watermarks {
                 high_watermark: fencepost_types::Offset::NONE,
                 last_stable_offset: fencepost_types::Offset::NONE,
@@ -104,6 +105,8 @@ fn row(broker: &Arc<Broker>, version: i16, part: Part) -> (FetchKey, Partitions,
             let row = Partitions {
                 error_code: code.code(),
                 current_leader,
+                // Null where a log was asked, as Kafka has it; the default is an empty list.
+                aborted_transactions: (!by_log).then(Vec::new),
                 records: Some(Vec::new()),
                 ..at(partition_index, none)
             };
