@@ -122,16 +122,21 @@ def done(what, *errors):
         raise Failure(f'{what}: {errors}')
 
 
+def late_end(c, commit):
+    """An end arrives late, in a transaction that has written already; returns what it is answered."""
+    c.add(0)
+    c.produce(0, 0, b'first')
+    late = c.delayed(END, lambda: c.end(commit))
+    c.ends(commit)
+    c.add(0)
+    c.produce(0, 1, b'second')
+    return k.error_name(late().error_code)
+
+
 @schedule
 def commit(c):
     """a commit; the next transaction is to be aborted"""
-    c.add(0)
-    c.produce(0, 0, b'first')
-    late = c.delayed(END, lambda: c.end(True))
-    c.ends(True)
-    c.add(0)
-    c.produce(0, 1, b'second')
-    told = k.error_name(late().error_code)
+    told = late_end(c, commit=True)
     end = c.end(False)
     return told, f'the abort is answered {end}', c.committed() != ['first']
 
@@ -139,13 +144,7 @@ def commit(c):
 @schedule
 def abort(c):
     """an abort; the next transaction is to be committed"""
-    c.add(0)
-    c.produce(0, 0, b'first')
-    late = c.delayed(END, lambda: c.end(False))
-    c.ends(False)
-    c.add(0)
-    c.produce(0, 1, b'second')
-    told = k.error_name(late().error_code)
+    told = late_end(c, commit=False)
     end = c.end(True)
     return told, f'the commit is answered {end}', c.committed() != ['second']
 
@@ -153,13 +152,7 @@ def abort(c):
 @schedule
 def torn(c):
     """a commit between two records of the next transaction, which is to be aborted"""
-    c.add(0)
-    c.produce(0, 0, b'first')
-    late = c.delayed(END, lambda: c.end(True))
-    c.ends(True)
-    c.add(0)
-    c.produce(0, 1, b'second')
-    told = k.error_name(late().error_code)
+    told = late_end(c, commit=True)
     c.direct.wait_txn(c.name, ['CompleteCommit', 'Ongoing'])
     c.add(1)
     c.produce(1, 0, b'third')

@@ -5,7 +5,8 @@ import aiokafka as ak
 import aiokafka.admin as ad
 from aiokafka import errors
 
-from contract import END, PAUSE_S, Adapter, Lacks, ensure, incoming, steps
+import contract
+from contract import PAUSE_S, Adapter, Lacks, Reading, ensure, incoming, steps
 
 NAME = 'aiokafka'
 
@@ -55,16 +56,10 @@ class Producer:
         await self.inner.stop()
 
 
-class Member:
-    def __init__(self, inner):
-        self.inner = inner
-
+class Member(contract.Member):
     async def poll(self):
         found = await self.inner.getmany(timeout_ms=int(PAUSE_S * 1000), max_records=20)
         return [arrived(m) for messages in found.values() for m in messages]
-
-    def assigned(self):
-        return [p.partition for p in self.inner.assignment()]
 
     async def commit(self):
         await self.inner.commit()
@@ -73,30 +68,17 @@ class Member:
         await self.inner.stop()
 
 
-class Etl:
+class Etl(contract.Etl):
     def __init__(self, member, producer, group):
-        self.member, self.producer, self.group = member, producer, group
+        super().__init__(member, producer)
+        self.group = group
 
-    async def step(self, target, commits):
-        records = await self.member.poll()
-        if not records:
-            return 0
-        consumer = self.member.inner
-        await self.producer.begin()
-        await self.producer.send(target, records)
+    async def send_offsets(self, consumer):
         at = {p: await consumer.position(p) for p in consumer.assignment()}
         await self.producer.inner.send_offsets_to_transaction(at, self.group)
-        await (self.producer.commit() if commits else self.producer.abort())
-        return len(records)
-
-    async def close(self):
-        await self.member.close()
-        await self.producer.close()
 
 
 class Client(Adapter):
-    codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
-
     def __init__(self, bootstrap):
         self.conf = {'bootstrap_servers': bootstrap}
         self.inner = ad.AIOKafkaAdminClient(**self.conf)
@@ -120,16 +102,12 @@ class Client(Adapter):
         consumer = ak.AIOKafkaConsumer(**self.conf, auto_offset_reset='earliest', isolation_level='read_committed' if committed else 'read_uncommitted')
         await consumer.start()
         consumer.assign([ak.TopicPartition(topic, p) for p in range(partitions)])
-        read, ended = [[] for _ in range(partitions)], 0
+        reading = Reading(partitions)
         async for m in consumer:
-            if m.value == END.encode():
-                ended += 1
-                if ended == partitions:
-                    break
-            else:
-                read[m.partition].append(arrived(m))
+            if reading.complete_with(arrived(m)):
+                break
         await consumer.stop()
-        return read
+        return reading.read
 
     async def member(self, group, topic, protocol):
         if protocol == 'consumer':

@@ -5,7 +5,8 @@ import uuid
 import confluent_kafka as ck
 from confluent_kafka import admin as ad
 
-from contract import END, PAUSE_S, Adapter, Broken, ensure, incoming, steps
+import contract
+from contract import PAUSE_S, Adapter, Broken, Reading, ensure, incoming, steps
 
 NAME = 'librdkafka (confluent-kafka, Python)'
 CALL_S = 20
@@ -53,16 +54,13 @@ class Producer:
         self.inner.flush(CALL_S)
 
 
-class Member:
+class Member(contract.Member):
     def __init__(self, conf, topic):
-        self.inner = ck.Consumer(conf)
+        super().__init__(ck.Consumer(conf))
         self.inner.subscribe([topic])
 
     async def poll(self):
         return [arrived(m) for m in self.inner.consume(20, PAUSE_S)]
-
-    def assigned(self):
-        return [p.partition for p in self.inner.assignment()]
 
     async def commit(self):
         self.inner.commit(asynchronous=False)
@@ -71,30 +69,13 @@ class Member:
         self.inner.close()
 
 
-class Etl:
-    def __init__(self, member, producer):
-        self.member, self.producer = member, producer
-
-    async def step(self, target, commits):
-        records = await self.member.poll()
-        if not records:
-            return 0
-        await self.producer.begin()
-        await self.producer.send(target, records)
-        consumer = self.member.inner
+class Etl(contract.Etl):
+    async def send_offsets(self, consumer):
         at = [p for p in consumer.position(consumer.assignment()) if p.offset >= 0]
         self.producer.inner.send_offsets_to_transaction(at, consumer.consumer_group_metadata(), CALL_S)
-        await (self.producer.commit() if commits else self.producer.abort())
-        return len(records)
-
-    async def close(self):
-        await self.member.close()
-        await self.producer.close()
 
 
 class Client(Adapter):
-    codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
-
     def __init__(self, bootstrap):
         quiet = logging.getLogger('librdkafka')  # being fenced is expected here, and librdkafka would shout about it
         quiet.addHandler(logging.NullHandler())
@@ -122,15 +103,12 @@ class Client(Adapter):
         consumer = ck.Consumer({**self.conf, 'group.id': uuid.uuid4().hex, 'enable.auto.commit': False,
                                 'isolation.level': 'read_committed' if committed else 'read_uncommitted'})
         consumer.assign([ck.TopicPartition(topic, p, ck.OFFSET_BEGINNING) for p in range(partitions)])
-        read, ended = [[] for _ in range(partitions)], 0
-        while ended < partitions:
+        reading, complete = Reading(partitions), False
+        while not complete:
             for r in map(arrived, consumer.consume(500, PAUSE_S)):
-                if r.value == END:
-                    ended += 1
-                else:
-                    read[r.partition].append(r)
+                complete = reading.complete_with(r)
         consumer.close()
-        return read
+        return reading.read
 
     async def member(self, group, topic, protocol):
         conf = {**self.conf, 'group.id': group, 'enable.auto.commit': False, 'auto.offset.reset': 'earliest', 'isolation.level': 'read_committed'}

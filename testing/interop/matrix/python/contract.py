@@ -29,6 +29,7 @@ SETTLING_S = 10
 
 class Adapter:
     """What nearly every client can do."""
+    codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
     one_header = False
     reach = (2, 2)
 
@@ -53,6 +54,52 @@ class Record:
 def incoming(partition, offset, key, value, headers):
     found = dict(headers or [])
     return Record(partition, key.decode(), value.decode(), found.get('h', b'').decode() if len(found) == 1 else '', offset)
+
+
+class Member:
+    """A consumer of a group; `inner` is the client's own, which says what it is assigned. A client adds poll, commit and close."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def assigned(self):
+        return [p.partition for p in self.inner.assignment()]
+
+
+class Etl:
+    """Writes what its member reads, in transactions with the offsets. A client adds send_offsets, which is given the member's inner consumer."""
+
+    def __init__(self, member, producer):
+        self.member, self.producer = member, producer
+
+    async def step(self, target, commits):
+        records = await self.member.poll()
+        if not records:
+            return 0
+        await self.producer.begin()
+        await self.producer.send(target, records)
+        await self.send_offsets(self.member.inner)
+        await (self.producer.commit() if commits else self.producer.abort())
+        return len(records)
+
+    async def close(self):
+        await self.member.close()
+        await self.producer.close()
+
+
+class Reading:
+    """What came of each partition, up to the record END of each."""
+
+    def __init__(self, partitions):
+        self.read, self.left = [[] for _ in range(partitions)], partitions
+
+    def complete_with(self, record):
+        """Takes a record in; whether that was the last one."""
+        if record.value == END:
+            self.left -= 1
+        else:
+            self.read[record.partition].append(record)
+        return not self.left
 
 
 def ensure(holds, found):

@@ -3,7 +3,8 @@ import kafka
 from kafka import admin as ad
 from kafka import errors
 
-from contract import END, PAUSE_S, Adapter, Lacks, ensure, incoming, steps
+import contract
+from contract import PAUSE_S, Adapter, Lacks, Reading, ensure, incoming, steps
 
 NAME = 'kafka-python'
 CALL_S = 20
@@ -45,16 +46,13 @@ class Producer:
         self.inner.close(CALL_S)
 
 
-class Member:
+class Member(contract.Member):
     def __init__(self, conf, topic):
-        self.inner = kafka.KafkaConsumer(topic, **conf)
+        super().__init__(kafka.KafkaConsumer(topic, **conf))
 
     async def poll(self):
         found = self.inner.poll(int(PAUSE_S * 1000), 20)
         return [arrived(m) for messages in found.values() for m in messages]
-
-    def assigned(self):
-        return [p.partition for p in self.inner.assignment()]
 
     async def commit(self):
         self.inner.commit()
@@ -63,30 +61,13 @@ class Member:
         self.inner.close()
 
 
-class Etl:
-    def __init__(self, member, producer):
-        self.member, self.producer = member, producer
-
-    async def step(self, target, commits):
-        records = await self.member.poll()
-        if not records:
-            return 0
-        consumer = self.member.inner
-        await self.producer.begin()
-        await self.producer.send(target, records)
+class Etl(contract.Etl):
+    async def send_offsets(self, consumer):
         at = {p: kafka.OffsetAndMetadata(consumer.position(p), '', -1) for p in consumer.assignment()}
         self.producer.inner.send_offsets_to_transaction(at, consumer.group_metadata())
-        await (self.producer.commit() if commits else self.producer.abort())
-        return len(records)
-
-    async def close(self):
-        await self.member.close()
-        await self.producer.close()
 
 
 class Client(Adapter):
-    codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
-
     def __init__(self, bootstrap):
         self.conf = {'bootstrap_servers': bootstrap}
         self.inner = kafka.KafkaAdminClient(**self.conf)
@@ -108,16 +89,12 @@ class Client(Adapter):
         consumer = kafka.KafkaConsumer(**self.conf, group_id=None, auto_offset_reset='earliest',
                                        isolation_level='read_committed' if committed else 'read_uncommitted')
         consumer.assign([kafka.TopicPartition(topic, p) for p in range(partitions)])
-        read, ended = [[] for _ in range(partitions)], 0
+        reading = Reading(partitions)
         for m in consumer:
-            if m.value == END.encode():
-                ended += 1
-                if ended == partitions:
-                    break
-            else:
-                read[m.partition].append(arrived(m))
+            if reading.complete_with(arrived(m)):
+                break
         consumer.close()
-        return read
+        return reading.read
 
     async def member(self, group, topic, protocol):
         if protocol == 'consumer':

@@ -12,7 +12,7 @@ import threading
 import time
 
 import confluent_client
-from contract import PAUSE_S, Lacks, Record, ensure, steps
+from contract import PAUSE_S, Adapter, Lacks, Record, ensure, steps
 
 NAME = 'kcat'
 CALL_S = 20
@@ -142,8 +142,7 @@ class Member:
         self.process.end(signal.SIGTERM)
 
 
-class Client:
-    codecs = ['none', 'gzip', 'snappy', 'lz4', 'zstd']
+class Client(Adapter):
     one_header = True  # for all records of a process
     reach = (1, 1)  # topics and partitions of a transaction
 
