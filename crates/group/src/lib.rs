@@ -50,6 +50,7 @@ pub use classic::group::{ClassicGroup, ClassicMember, ClassicState, InitialRebal
 pub use classic::metadata::{ClassicMemberMetadata, ClassicMetadata};
 pub use config::{Assignor, ConsumerGroupConfig, GroupConfig, MigrationPolicy};
 pub use consumer::group::{ConsumerGroup, ConsumerGroupState, ConsumerMember};
+pub use consumer::pattern::{Alphabet, NamePattern};
 pub use durable::{Durable, Group};
 pub use offsets::store::{LoggedOffset, Offsets, PartitionOffsets};
 pub use record::{

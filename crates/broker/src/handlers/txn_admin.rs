@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fencepost_group::{Alphabet, NamePattern};
 use fencepost_protocol::messages::describe_producers_response::{ActiveProducers, Partitions, Topics};
 use fencepost_protocol::messages::describe_transactions_response::{
     Topics as DescribedTopics, TransactionStates as DescribedStates,
@@ -181,7 +182,7 @@ pub(crate) fn list_transactions(
             Ok(rows) => {
                 let rows = rows.into_iter().flatten();
                 let matching = rows.filter(|row| {
-                    pattern.as_ref().is_none_or(|pattern| pattern.is_match(&row.transactional_id))
+                    pattern.as_ref().is_none_or(|pattern| pattern.matches(&row.transactional_id))
                 });
                 exchange.reply(ListTransactionsResponse {
                     unknown_state_filters: unknown.into_iter().collect(),
@@ -210,11 +211,10 @@ pub(crate) fn list_transactions(
 }
 
 /// The pattern as a whole-string match; null and empty are no filter.
-fn id_pattern(pattern: Option<&str>) -> Result<Option<regex::Regex>, ErrorCode> {
+fn id_pattern(pattern: Option<&str>) -> Result<Option<NamePattern>, ErrorCode> {
     let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else { return Ok(None) };
-    // Checked alone first: what only parses inside the group is no pattern.
-    let compiled = regex::Regex::new(pattern).and_then(|_| regex::Regex::new(&format!("^(?:{pattern})$")));
-    compiled.map(Some).map_err(|_| ErrorCode::InvalidRegularExpression)
+    let read = NamePattern::new(pattern, Alphabet::Unicode);
+    read.map(Some).map_err(|_| ErrorCode::InvalidRegularExpression)
 }
 
 fn listed(row: TransactionListing) -> ListedStates {

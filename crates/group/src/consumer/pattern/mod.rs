@@ -1,19 +1,18 @@
-//! Regular expressions for topics, in the dialect of RE2J.
+//! Regular expressions for topics and transactional ids, in the dialect of RE2J.
 
 mod re2;
 
 use alloc::collections::BTreeSet;
 use alloc::format;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::sync::Arc;
 
 use fencepost_types::{Millis, TopicName};
 use regex::{Regex, RegexBuilder};
 
-use crate::{GroupRefusal, ResolvedRegex, Topics};
+pub use re2::Alphabet;
 
-/// The most memory that a compiled expression may take, in bytes.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
+use crate::{GroupRefusal, ResolvedRegex, Topics};
 
 /// The topics whose whole name matches `pattern`. Takes time linear in the names, whatever the expression.
 ///
@@ -22,22 +21,39 @@ const COMPILED_BYTES_MAX: usize = 1 << 20;
 ///
 /// Differs from Kafka: the size of the compiled expression has a limit, and so has the nesting of groups.
 pub fn resolve(pattern: &Arc<str>, topics: &Topics, now: Millis) -> Result<ResolvedRegex, GroupRefusal> {
-    let regex = compile(pattern)?;
+    let compiled = NamePattern::new(pattern, Alphabet::Ascii)
+        .map_err(|why| GroupRefusal::InvalidRegularExpression { why: why.into() })?;
     let matching: BTreeSet<TopicName> =
-        topics.iter().map(|(name, _)| name).filter(|name| regex.is_match(name)).cloned().collect();
+        topics.iter().map(|(name, _)| name).filter(|name| compiled.matches(name)).cloned().collect();
     Ok(ResolvedRegex { topics: matching, version: topics.version(), timestamp: now })
 }
 
-fn compile(pattern: &str) -> Result<Regex, GroupRefusal> {
-    let invalid = |why: &str| GroupRefusal::InvalidRegularExpression { why: why.into() };
-    let translated = re2::translate(pattern).map_err(invalid)?;
-    let build = |pattern: &str| {
-        let built = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build();
-        built.map_err(|error| invalid(&error.to_string()))
-    };
-    // As it stands first, so that a bracket of ours closes none of theirs.
-    build(&translated)?;
-    build(&format!(r"\A(?:{translated})\z"))
+/// An expression that whole names are held against, in time linear in the name.
+#[derive(Clone, Debug)]
+pub struct NamePattern(Regex);
+
+impl NamePattern {
+    /// Reads `pattern` as RE2J does.
+    ///
+    /// # Errors
+    /// Why it is no expression, or that it is too large.
+    ///
+    /// Source: KIP-848, KIP-1152.
+    pub fn new(pattern: &str, alphabet: Alphabet) -> Result<Self, String> {
+        let translated = re2::translate(pattern, alphabet)?;
+        let build = |pattern: &str| {
+            let built = RegexBuilder::new(pattern).size_limit(alphabet.compiled_bytes_max()).build();
+            built.map_err(|error| error.to_string())
+        };
+        // As it stands first, so that a bracket of ours closes none of theirs.
+        build(&translated)?;
+        build(&format!(r"\A(?:{translated})\z")).map(Self)
+    }
+
+    /// Whether it is the whole of `name` that matches.
+    pub fn matches(&self, name: &str) -> bool {
+        self.0.is_match(name)
+    }
 }
 
 #[cfg(test)]

@@ -4,11 +4,11 @@
 //! counts nothing and a bracket within brackets are RE2J's; nested repetition, sets of sets, `(?x)` and property names
 //! that are neither category nor script are not. What is left is put so that both read it alike.
 //!
-//! Topic names are ASCII, so classes are cut down to that: a repeated `.` stays small.
+//! Topic names are ASCII, so for these classes are cut down to that: a repeated `.` stays small.
 //!
-//! Source: KIP-848, RE2J Parser; each rule as Kafka 4.4.0 answers it.
+//! Source: KIP-848, KIP-1152, RE2J Parser; each rule as Kafka 4.4.0 answers it.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use core::iter::Peekable;
@@ -33,14 +33,34 @@ const CATEGORIES: [&str; 37] = [
 /// Why an expression is none of RE2J's.
 pub type Wrong = &'static str;
 
+/// What the names are made of that an expression is held against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alphabet {
+    /// Topic names: no character beyond ASCII, and no line feed.
+    Ascii,
+    /// Transactional ids: anything.
+    Unicode,
+}
+
+impl Alphabet {
+    /// The most memory that a compiled expression may take, in bytes.
+    pub(super) fn compiled_bytes_max(self) -> usize {
+        match self {
+            Self::Ascii => 1 << 20,
+            Self::Unicode => 10 << 20,
+        }
+    }
+}
+
 /// The expression in words of the crate `regex`, without names of groups. Brackets and operators are as they were: what
 /// is wrong with those the crate will find.
 ///
 /// # Errors
 /// What RE2J does not take, where the crate would.
-pub fn translate(pattern: &str) -> Result<String, Wrong> {
+pub fn translate(pattern: &str, alphabet: Alphabet) -> Result<String, Wrong> {
     let mut parser = Parser {
         rest: pattern.chars().peekable(),
+        alphabet,
         out: String::new(),
         names: BTreeSet::new(),
         has_no_more_posix: false,
@@ -51,6 +71,7 @@ pub fn translate(pattern: &str) -> Result<String, Wrong> {
 
 struct Parser<'a> {
     rest: Peekable<Chars<'a>>,
+    alphabet: Alphabet,
     out: String,
     /// Names of groups so far.
     names: BTreeSet<String>,
@@ -90,7 +111,10 @@ impl Parser<'_> {
             '(' => self.group()?,
             '[' => self.class()?,
             '\\' => self.escape()?,
-            '.' => self.out.push_str(ASCII),
+            '.' => self.out.push_str(match self.alphabet {
+                Alphabet::Ascii => ASCII,
+                Alphabet::Unicode => ".",
+            }),
             ')' | '|' | '^' | '$' => self.out.push(char),
             _ => self.literal(char),
         }
@@ -154,12 +178,16 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Of `i`, `m`, `s` and `U` the first alone says whether a topic name matches.
+    /// `U` does not say whether a whole name matches, and where there are no line feeds `m` and `s` do not either.
     fn flags(&mut self) -> Result<(), Wrong> {
-        let (mut is_on, mut saw_flag, mut ignores_case) = (true, false, None);
+        let (mut is_on, mut saw_flag) = (true, false);
+        let mut flags = BTreeMap::new();
         let end = loop {
             match self.rest.next() {
-                Some('i') => ignores_case = Some(is_on),
+                Some(flag @ ('i' | 'm' | 's')) if flag == 'i' || self.alphabet == Alphabet::Unicode => {
+                    // Given twice, the later one counts.
+                    flags.insert(flag, is_on);
+                }
                 Some('m' | 's' | 'U') => {}
                 Some('-') if is_on => {
                     (is_on, saw_flag) = (false, false);
@@ -170,12 +198,15 @@ impl Parser<'_> {
             }
             saw_flag = true;
         };
-        match (ignores_case, end) {
-            (Some(true), _) => self.out.push_str("(?i"),
-            (Some(false), _) => self.out.push_str("(?-i"),
-            (None, ':') => self.out.push_str("(?"),
+        if flags.is_empty() && end == ')' {
             // No flag that counts, and no group.
-            (None, _) => return Ok(()),
+            return Ok(());
+        }
+        self.out.push_str("(?");
+        self.out.extend(flags.iter().filter(|(_, is_on)| **is_on).map(|(flag, _)| *flag));
+        if flags.values().any(|is_on| !is_on) {
+            self.out.push('-');
+            self.out.extend(flags.iter().filter(|(_, is_on)| !**is_on).map(|(flag, _)| *flag));
         }
         self.out.push(end);
         Ok(())
@@ -189,11 +220,16 @@ impl Parser<'_> {
                 self.quoted();
             }
             Some('A' | 'b' | 'B' | 'z') => {
-                self.out.push('\\');
+                // Words are of ASCII letters.
+                self.out.push_str("(?-u:\\");
                 self.out.extend(self.rest.next());
+                self.out.push(')');
             }
             Some(_) | None => match self.group_escape()? {
-                Some(class) => self.out.push_str(&format!("[{class}&&{ASCII}]")),
+                Some(class) => {
+                    self.out.push_str(&format!("[{class}"));
+                    self.end_class();
+                }
                 None => {
                     let char = self.char_escape()?;
                     self.literal(char);
@@ -336,10 +372,17 @@ impl Parser<'_> {
             is_first = false;
         }
         self.rest.next();
-        self.out.push_str("]&&");
-        self.out.push_str(ASCII);
         self.out.push(']');
+        self.end_class();
         Ok(())
+    }
+
+    /// Closes a class, cut down to what names are made of.
+    fn end_class(&mut self) {
+        self.out.push_str(match self.alphabet {
+            Alphabet::Ascii => "&&[\\x00-\\x7F]]",
+            Alphabet::Unicode => "]",
+        });
     }
 
     /// `[:alpha:]` within a class; anything else that begins like it and does not end so is a plain bracket.

@@ -40,6 +40,27 @@ fn patterns_are_those_of_re2j() {
     assert!(count > 150, "{count} patterns");
 }
 
+/// The same for patterns of transactional ids, which may hold any character: those of ListTransactions (KIP-1152).
+#[test]
+fn patterns_of_ids_are_those_of_re2j() {
+    let asked = include_str!("../../../testdata/kafka-4.4.0-id-patterns.txt");
+    let ids = ["orders-1", "Orders-3", "a.b", "a\nb", "café", "😀x", "a b", "a&b", "[x]", "<a>", "{a", "aAA"];
+    let mut count = 0;
+    for line in asked.lines().filter(|line| !line.starts_with("# ")) {
+        let (pattern, wanted) = line.split_once('\t').unwrap();
+        let found = NamePattern::new(pattern, Alphabet::Unicode).map_or_else(
+            |_| "INVALID".into(),
+            |pattern| {
+                let matching = ids.iter().filter(|id| pattern.matches(id));
+                matching.map(|id| id.replace('\n', "\\n")).collect::<Vec<_>>().join("\t")
+            },
+        );
+        assert_eq!(found, wanted, "{pattern}");
+        count += 1;
+    }
+    assert!(count > 150, "{count} patterns");
+}
+
 /// What would take too much memory or depth is refused; long names are not.
 #[test]
 fn expressions_have_a_limit() {
