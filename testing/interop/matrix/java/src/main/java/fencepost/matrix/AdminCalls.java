@@ -4,7 +4,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.NewPartitions;
@@ -14,28 +13,15 @@ import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.ElectionType;
-import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.ElectionNotNeededException;
 
 /** What Admin has, each call with its effect. */
-final class AdminCalls {
-    private final Client client;
-    private final Admin admin;
-    private final String topic;
-    private final String group;
-    private final TopicPartition zero;
-    private final ConfigResource resource;
-
+final class AdminCalls extends Administrator {
     AdminCalls(Client client, String topic) {
-        this.client = client;
-        this.topic = topic;
-        admin = client.admin;
-        group = topic + "-group";
-        zero = new TopicPartition(topic, 0);
-        resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
+        super(client, topic);
     }
 
+    @Override
     String run() throws Exception {
         Steps steps = new Steps();
         topics(steps);
@@ -48,7 +34,7 @@ final class AdminCalls {
         }).then("describeMetadataQuorum", () -> {
             var found = admin.describeMetadataQuorum().quorumInfo().get();
             Check.that(found.voters().size() == 1, found);
-        }).then("deleteTopics", () -> admin.deleteTopics(List.of(topic)).all().get());
+        }).then("deleteTopics", this::withoutTopic);
         return steps.names();
     }
 
@@ -96,29 +82,19 @@ final class AdminCalls {
             long first = admin.listOffsets(Map.of(zero, OffsetSpec.earliest())).partitionResult(zero).get().offset();
             long end = admin.listOffsets(Map.of(zero, OffsetSpec.latest())).partitionResult(zero).get().offset();
             Check.that(first == 2 && end == 3, "offsets %d and %d", first, end);
-        }).then("describeLogDirs", () -> {
-            int broker = admin.describeCluster().nodes().get().iterator().next().id();
-            var found = admin.describeLogDirs(List.of(broker)).allDescriptions().get().get(broker).values().iterator().next();
-            Check.that(found.error() == null && found.replicaInfos().get(zero).size() > 0, found);
-        });
+        }).then("describeLogDirs", this::logDirectory);
     }
 
     private void groups(Steps steps) {
         steps.then("alterConsumerGroupOffsets", () -> {
             admin.alterConsumerGroupOffsets(group, Map.of(zero, new OffsetAndMetadata(2, "here"))).all().get();
-        }).then("listConsumerGroups", () -> {
-            @SuppressWarnings("deprecation")
-            var found = admin.listConsumerGroups().valid().get();
-            Check.that(found.stream().anyMatch(listed -> listed.groupId().equals(group)), found);
-        }).then("describeConsumerGroups", () -> {
+        }).then("listConsumerGroups", this::listed).then("describeConsumerGroups", () -> {
             var found = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
             Check.that(found.members().isEmpty() && found.coordinator() != null, found);
         }).then("listConsumerGroupOffsets", () -> {
             var found = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get().get(zero);
             Check.that(found.offset() == 2 && found.metadata().equals("here"), found);
-        }).then("deleteConsumerGroups", () -> {
-            admin.deleteConsumerGroups(List.of(group)).all().get();
-        });
+        }).then("deleteConsumerGroups", this::withoutGroup);
     }
 
     private void transactions(Steps steps) throws Exception {

@@ -5,7 +5,6 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
-import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.ConfigEntry;
 import org.apache.kafka.clients.admin.DescribeClusterOptions;
@@ -25,21 +24,12 @@ import org.apache.kafka.common.errors.SecurityDisabledException;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
 
 /** The calls that web consoles such as AKHQ and kafka-ui make, with their options and in their order: overview, topic, records, groups, changes. */
-final class Console {
-    private final Client client;
-    private final Admin admin;
-    private final String topic;
-    private final String group;
-    private final TopicPartition zero;
-
+final class Console extends Administrator {
     Console(Client client, String topic) {
-        this.client = client;
-        this.topic = topic;
-        admin = client.admin;
-        group = topic + "-group";
-        zero = new TopicPartition(topic, 0);
+        super(client, topic);
     }
 
+    @Override
     String run() throws Exception {
         client.create(2, topic);
         client.send(Map.of(), topic, Item.made("v", 40, 2));
@@ -66,8 +56,7 @@ final class Console {
             // Without an authorizer there is nothing to tell; the call must not fail.
             found.authorizedOperations().get();
         }).then("describeConfigs of the broker", () -> {
-            String id = Integer.toString(admin.describeCluster().nodes().get().iterator().next().id());
-            ConfigResource broker = new ConfigResource(ConfigResource.Type.BROKER, id);
+            ConfigResource broker = new ConfigResource(ConfigResource.Type.BROKER, Integer.toString(broker()));
             DescribeConfigsOptions all = new DescribeConfigsOptions().includeSynonyms(true).includeDocumentation(true);
             var found = admin.describeConfigs(List.of(broker), all).all().get().get(broker);
             // kafka-ui tells the version of the cluster by this, and AKHQ whether a topic may be deleted.
@@ -75,11 +64,7 @@ final class Console {
         }).then("describeFeatures", () -> {
             var found = admin.describeFeatures().featureMetadata().get();
             Check.that(found.finalizedFeatures().containsKey("metadata.version"), found);
-        }).then("describeLogDirs", () -> {
-            int id = admin.describeCluster().nodes().get().iterator().next().id();
-            var found = admin.describeLogDirs(List.of(id)).allDescriptions().get().get(id).values().iterator().next();
-            Check.that(found.replicaInfos().get(zero).size() > 0, found.replicaInfos().get(zero));
-        }).then("describeAcls", () -> {
+        }).then("describeLogDirs", this::logDirectory).then("describeAcls", () -> {
             try {
                 admin.describeAcls(AclBindingFilter.ANY).values().get();
             } catch (ExecutionException e) {
@@ -93,7 +78,6 @@ final class Console {
     }
 
     private void topic(Steps steps) {
-        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         steps.then("listTopics with internal ones", () -> {
             var found = admin.listTopics(new ListTopicsOptions().listInternal(true)).names().get();
             Check.that(found.contains(topic) && found.contains("__consumer_offsets"), found);
@@ -119,11 +103,7 @@ final class Console {
     }
 
     private void groups(Steps steps) {
-        steps.then("listConsumerGroups", () -> {
-            @SuppressWarnings("deprecation")
-            var found = admin.listConsumerGroups().all().get();
-            Check.that(found.stream().anyMatch(listed -> listed.groupId().equals(group)), found);
-        }).then("describeConsumerGroups", () -> {
+        steps.then("listConsumerGroups", this::listed).then("describeConsumerGroups", () -> {
             var found = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
             var member = found.members().iterator().next();
             Check.that(member.assignment().topicPartitions().size() == 2 && found.partitionAssignor().equals("range"), found);
@@ -156,7 +136,6 @@ final class Console {
     }
 
     private void changes(Steps steps) {
-        ConfigResource resource = new ConfigResource(ConfigResource.Type.TOPIC, topic);
         steps.then("incrementalAlterConfigs", () -> {
             var set = new AlterConfigOp(new ConfigEntry("retention.ms", "60000"), AlterConfigOp.OpType.SET);
             var delete = new AlterConfigOp(new ConfigEntry("segment.bytes", ""), AlterConfigOp.OpType.DELETE);
@@ -169,8 +148,6 @@ final class Console {
         }).then("deleteConsumerGroupOffsets", () -> {
             admin.deleteConsumerGroupOffsets(group, Set.of(zero)).all().get();
             Check.that(!client.committed(group, topic).containsKey(0), client.committed(group, topic));
-        }).then("deleteConsumerGroups", () -> {
-            admin.deleteConsumerGroups(List.of(group)).all().get();
-        }).then("deleteTopics", () -> admin.deleteTopics(List.of(topic)).all().get());
+        }).then("deleteConsumerGroups", this::withoutGroup).then("deleteTopics", this::withoutTopic);
     }
 }
