@@ -11,50 +11,17 @@ transaction timed out; every confirmed record must be visible once, and the prod
 """
 import argparse
 import pathlib
-import signal
-import socket
-import subprocess
 import sys
-import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'conformance'))
 
-import kprobe as k  # noqa: E402
 from kprobe import UpdateFeaturesRequest  # noqa: E402
+from process import Node  # noqa: E402
 from turns import Java, Ledger, Librdkafka, Trouble, say  # noqa: E402
 
 PARTITIONS, FIRST_EPOCH, LAST_EPOCH = 4, 32_760, 32_766
-TRANSACTIONS, SHORT_MS, KILL_EVERY, START_S = 12, 1000, 3, 180
+TRANSACTIONS, SHORT_MS, KILL_EVERY = 12, 1000, 3
 CLIENTS = ('java', 'old java', 'librdkafka')
-
-
-class Node:
-    """The broker's process."""
-
-    def __init__(self, executable, data, setting):
-        with socket.socket() as free:
-            free.bind(('127.0.0.1', 0))
-            self.port = free.getsockname()[1]
-        self.command = [executable, 'serve', '--data', data, '--listen', f'127.0.0.1:{self.port}', '-X', setting]
-        self.process = None
-
-    def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + START_S
-        while True:
-            try:
-                return self.probe()
-            except (OSError, k.Closed):
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
-
-    def probe(self):
-        return k.Probe('127.0.0.1', self.port)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
 
 
 class Run:
@@ -139,7 +106,7 @@ class Run:
             raise Trouble(f'{self.topic}: no rotation: it was {first} and is {now}')
 
     def kill(self):
-        self.node.kill()
+        self.node.end()
         self.probe = self.node.start()
 
     def end(self):
@@ -169,7 +136,7 @@ def main():
                     failed += 1
                     say(f'FAIL epochs: {name} at level {level}, by {what}: {e}')
     finally:
-        node.kill()
+        node.end()
     return 1 if failed else 0
 
 

@@ -21,8 +21,19 @@ install() {
   touch "$cache/installed"
 }
 
+# Below those that the system gives to clients, so that it is still free when the broker starts again.
 free_port() {
-  python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+  python3 - <<'P'
+import random, socket
+for port in random.sample(range(20000, 32000), 100):
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+    print(port)
+    break
+P
 }
 
 # Reads the arguments of format and serve, and writes the directory where it is new.

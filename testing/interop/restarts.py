@@ -15,8 +15,6 @@ import json
 import pathlib
 import random
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
@@ -24,33 +22,11 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'conformance'))
 
 import kprobe as k  # noqa: E402
+from process import START_S, Node  # noqa: E402
 
 PARTITIONS, WRITERS, PARTITIONS_OF_ONE = 8, 8, 3
 LOADING = 'NOT_COORDINATOR', 'COORDINATOR_LOAD_IN_PROGRESS', 'COORDINATOR_NOT_AVAILABLE', 'CONCURRENT_TRANSACTIONS'
-START_S, DECIDED_S, STOPPED_S = 180, 10, 20
-
-
-class Node:
-    """The broker's process."""
-
-    def __init__(self, executable, data):
-        with socket.socket() as free:
-            free.bind(('127.0.0.1', 0))
-            self.port = free.getsockname()[1]
-        self.command = [executable, 'serve', '--data', data, '--listen', f'127.0.0.1:{self.port}']
-        self.process = None
-
-    def start(self):
-        self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + START_S
-        while True:
-            try:
-                return k.Probe('127.0.0.1', self.port)
-            except (OSError, k.Closed):
-                if self.process.poll() is not None or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
-
+DECIDED_S, STOPPED_S = 10, 20
 
 
 class Stop:
@@ -184,8 +160,7 @@ def main():
             sums['missing'] += missing
             sums['twice'] += twice
     finally:
-        node.process.kill()
-        node.process.wait()
+        node.end()
     print(json.dumps(sums))
     sys.exit(sums['failed_rounds'] > 0)
 
