@@ -29,6 +29,8 @@ const CLIENT_REQUIREMENTS: &str = "testing/interop/python/requirements.txt";
 const PART_MAX: Duration = Duration::from_secs(240);
 /// One round of restarts.
 const RESTART_MAX: Duration = Duration::from_secs(60);
+/// One sequence beside Kafka.
+const SEQUENCE_MAX: Duration = Duration::from_secs(5);
 /// All three suites, the building of them included.
 const SUITES_MAX: Duration = Duration::from_secs(4 * 3600);
 /// What runs where no part is named.
@@ -40,7 +42,7 @@ const FILES: [&str; 2] = ["swap", "dump"];
 #[derive(Args, Debug, Default)]
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
-    /// client and writes docs/clients.md, late-commit, delayed-requests, transactions-tool, groups-tool, features, two-phase,
+    /// client and writes docs/clients.md, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase,
     /// full-disk, which mounts one, or streams, suites, which are other people's tests, crash, epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
@@ -49,7 +51,7 @@ pub struct Interop {
     /// Use this executable, which knows `serve`, instead of building one.
     #[arg(long)]
     executable: Option<PathBuf>,
-    /// Rounds of crash, for each client, of restarts, and of kills in each scenario of streams.
+    /// Rounds of crash, for each client, of restarts, sequences of differential, and of kills in each scenario of streams.
     #[arg(long, default_value_t = 10)]
     rounds: u32,
     /// Clients of the crash runner, of the matrix or of the suites; all where none is named.
@@ -61,7 +63,7 @@ pub struct Interop {
     /// How often Fencepost and Apache Kafka change places: 20 where swap is named, 4 where all parts run.
     #[arg(long)]
     swaps: Option<u32>,
-    /// Where the crash runner and the swaps begin their random choices.
+    /// Where the crash runner, the swaps, the restarts and the differential run begin their random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -164,6 +166,14 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "epochs" => versions::epochs(&setup, options.against),
         "late-commit" => races::late_commit(setup, options.against),
         "delayed-requests" => races::delayed_requests(setup, options.against),
+        "differential" => {
+            let kafka = Program::Kafka.prepare()?;
+            let mut command = python_program(&interpreter()?, "testing/interop/differential.py");
+            command.args([&setup.executable, &kafka, &setup.data]);
+            command.args(["--rounds", &options.rounds.to_string(), "--seed", &options.seed.to_string()]);
+            let limit = PART_MAX + SEQUENCE_MAX * options.rounds;
+            Ok(vec![check_within("differential", &mut command, limit)])
+        }
         "restarts" => {
             let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
             command.args([&setup.executable, &setup.data]).args(["--rounds", &options.rounds.to_string()]);
@@ -174,7 +184,7 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "suites" => suites(&setup, options),
         "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, delayed-requests, transactions-tool, groups-tool, features, two-phase, full-disk, streams, suites, crash, epochs, restarts",
+            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, streams, suites, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }
