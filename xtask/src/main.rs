@@ -13,6 +13,7 @@ mod ci;
 mod codegen;
 mod conformance;
 mod interop;
+mod mutate;
 mod process;
 mod python;
 mod sections;
@@ -40,6 +41,8 @@ enum Task {
     Conformance(conformance::Conformance),
     /// Unmodified clients and Kafka's own tools against a broker.
     Interop(interop::Interop),
+    /// Mistakes made on purpose, one by one: the tests that are named with them must fail.
+    Mutate(mutate::Mutate),
     /// Figures beside Apache Kafka on the same machine; writes docs/performance.md.
     Bench(bench::Bench),
     /// Generates the codecs from the schema, and docs/configuration.md from the table of keys.
@@ -67,6 +70,7 @@ fn main() -> Result<ExitCode> {
         Task::Sim(options) => sim::run(&options)?,
         Task::Conformance(options) => conformance::run(&options)?,
         Task::Interop(options) => interop::run(&options)?,
+        Task::Mutate(options) => mutate::run(&options)?,
         Task::Bench(options) => bench::run(&options)?,
         Task::Codegen { check } => generate(check)?,
         Task::Ci => ci::run(),

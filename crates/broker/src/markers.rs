@@ -92,8 +92,11 @@ impl Broker {
 
 #[cfg(test)]
 mod tests {
+    use fencepost_transaction::{AddPartitions, EndTxn, InitProducerId, Request, TransactionalId};
+    use fencepost_types::{Now, Offset, TransactionVersion};
+
     use super::*;
-    use crate::testing::{broker, create_topic};
+    use crate::testing::{NOW, broker, create_topic, later};
 
     /// Coordinator traps 34 and 35: only a topic that the metadata does not know lets a marker go. A partition that it
     /// knows and nobody serves just now is owed its marker still.
@@ -116,5 +119,64 @@ mod tests {
         for code in [ErrorCode::CorruptMessage, ErrorCode::UnknownServerError, ErrorCode::KafkaStorageError] {
             assert_eq!(broker.marker_action(&name, code), MarkerAction::Retry, "{code}");
         }
+    }
+
+    /// What a producer asks to commit a transaction of one partition: its id, the partition, the end.
+    fn commit_of(name: &TopicPartition, producer_id: ProducerId) -> [Request; 2] {
+        let transactional_id = TransactionalId::from("x");
+        let producer_epoch = ProducerEpoch(0);
+        let add = AddPartitions {
+            transactional_id: transactional_id.clone(),
+            producer_id,
+            producer_epoch,
+            partitions: vec![name.clone()],
+            transaction_version: TransactionVersion::V2,
+        };
+        let end = EndTxn {
+            transactional_id,
+            producer_id,
+            producer_epoch,
+            result: TransactionResult::Commit,
+            transaction_version: TransactionVersion::V2,
+            fresh_producer_id: None,
+        };
+        [Request::AddPartitions(add), Request::EndTxn(end)]
+    }
+
+    /// Coordinator trap 35: a commit meets a partition that is there and that nobody serves. However long that lasts, its marker
+    /// is owed; once the partition is served again, it gets it, and only then is the transaction complete.
+    #[test]
+    fn a_marker_waits_until_its_partition_is_served() {
+        let broker = broker();
+        let partition = create_topic(&broker, "t");
+        let cell = broker.transactions.cell_for("x").unwrap();
+        let ask = |now: Now, request: Request| {
+            broker.enter(now, |broker, cx| {
+                cell.ask(broker, cx, request, Box::new(|_, _, answer| assert!(answer.is_ok())));
+            });
+        };
+        let init = InitProducerId {
+            transactional_id: "x".into(),
+            timeout_ms: 60_000,
+            expected: None,
+            enable_two_phase_commit: false,
+            keep_prepared_txn: false,
+            fresh_producer_id: Some(ProducerId(70_000)),
+        };
+        ask(NOW, Request::InitProducerId(init));
+        let [add, end] = commit_of(&partition.name, ProducerId(70_000));
+        ask(NOW, add);
+        broker.partitions.remove_if(&partition.name, partition.topic_id);
+        ask(NOW, end);
+        let hour_ms = 3_600_000;
+        for span_ms in [0, 10, 1_000, hour_ms] {
+            broker.tick(later(span_ms));
+            let owed = cell.read(|shard| shard.markers_owed_by("x")).expect("the marker is owed");
+            assert_eq!(owed.partitions, std::slice::from_ref(&partition.name), "after {span_ms} ms");
+        }
+        broker.partitions.insert(Arc::clone(&partition));
+        broker.tick(later(hour_ms + 1_000));
+        assert_eq!(partition.log_end_offset(), Offset(1), "the marker");
+        assert!(!cell.read(|shard| shard.is_completing("x")));
     }
 }

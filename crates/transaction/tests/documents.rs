@@ -1,6 +1,7 @@
 //! What `docs/transactions.md` and `testdata/spec_rows.txt` say of tests is so: every test that they name is there, and
-//! every trap of the specification has one.
+//! every trap of the specification has one, which a mistake of `testing/mutations` has been seen to fail.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// How many traps `transaction-coordinator §18` has.
@@ -77,6 +78,38 @@ fn every_trap_has_its_test() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The list of mistakes is that of the document's table: each test of a trap fails for one of that trap at least
+/// (`cargo xtask mutate` makes them), and what they change stands where they say.
+#[test]
+fn every_test_of_a_trap_has_a_mistake_that_it_notices() {
+    let list = text("testing/mutations/transactions.txt");
+    let mut noticed = BTreeSet::new();
+    for mistake in list.split("\n== trap ").skip(1) {
+        let (number, _) = mistake.split_once(": ").unwrap_or_else(|| panic!("a trap's number: {mistake}"));
+        let trap: usize = number.parse().unwrap_or_else(|_| panic!("a trap's number: {mistake}"));
+        let (mut file, mut goes) = (String::new(), String::new());
+        for line in mistake.lines().skip(1) {
+            if let Some(gone) = line.strip_prefix('-') {
+                goes = goes + gone + "\n";
+                continue;
+            }
+            if !goes.is_empty() {
+                assert_eq!(text(&file).matches(&goes).count(), 1, "trap {mistake}: in {file}:\n{goes}");
+                goes.clear();
+            }
+            if let Some(path) = line.strip_prefix("in ") {
+                file = path.to_owned();
+            }
+            if let Some((file, test)) = line.strip_prefix("fails ").and_then(|test| test.split_once(": ")) {
+                noticed.insert((trap, file.to_owned(), test.to_owned()));
+            }
+        }
+    }
+    let named: BTreeSet<_> = trap_rows().into_iter().collect();
+    let without: Vec<_> = named.symmetric_difference(&noticed).collect();
+    assert!(without.is_empty(), "of the table or the list alone: {without:#?}");
 }
 
 /// Rows of the specification that another crate decides name tests that exist.

@@ -73,7 +73,7 @@ mod tests {
         }
     }
 
-    /// KAFKA-20322: the highest version that both speak, whatever else the leader has; none where they have none.
+    /// Coordinator trap 20, KAFKA-20322: the highest version that both speak, whatever else the leader has; none where they have none.
     #[test]
     fn the_version_is_the_leaders() {
         for (spoken, version) in [

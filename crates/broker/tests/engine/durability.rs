@@ -218,28 +218,34 @@ fn an_end_that_cannot_be_written_is_undecided() {
 }
 
 /// Wire-apis trap 28, coordinator trap 7: a fence whose append failed has fenced nobody; the epoch goes up once, when
-/// one succeeds.
+/// one succeeds, under the older versions as under version 2.
 #[test]
 fn a_fence_that_cannot_be_written_raises_no_epoch() {
-    let world = World::new();
-    world.create_topic("t", 1);
-    let producer = Producer::start(world.client(), "x");
-    let (id, epoch) = producer.id.get();
-    producer.produce(12, "t", 0, &["a"]);
-    world.disk.faults.fail_writes(Some("__transaction_state"));
-    for _ in 0..3 {
-        let failed = world.client().ask(5, &init("x", 60_000));
-        assert_eq!(failed.error_code, ErrorCode::NotCoordinator.code());
+    for level in [1, 2] {
+        let world = World::new();
+        world.create_topic("t", 1);
+        world.set_transaction_version(level);
+        let producer = Producer::start(world.client(), "x");
+        let (id, epoch) = producer.id.get();
+        let produce_version = if level == 2 { 12 } else { 11 };
+        if level < 2 {
+            producer.add_partition("t", 0);
+        }
+        producer.produce(produce_version, "t", 0, &["a"]);
+        world.disk.faults.fail_writes(Some("__transaction_state"));
+        for _ in 0..3 {
+            let failed = world.client().ask(5, &init("x", 60_000));
+            assert_eq!(failed.error_code, ErrorCode::NotCoordinator.code());
+        }
+        world.disk.faults.fail_writes(None);
+        // The old instance still holds its transaction.
+        producer.produce(produce_version, "t", 0, &["b"]);
+        let fencing = world.client().ask(5, &init("x", 60_000));
+        assert_eq!(fencing.error_code, ErrorCode::ConcurrentTransactions.code());
+        let started = world.client().ask(5, &init("x", 60_000));
+        let pair = (started.producer_id, started.producer_epoch);
+        assert_eq!((started.error_code, pair), (0, (id, epoch + 2)), "level {level}");
     }
-    world.disk.faults.fail_writes(None);
-    // The old instance still holds its transaction.
-    producer.produce(12, "t", 0, &["b"]);
-    assert_eq!(
-        world.client().ask(5, &init("x", 60_000)).error_code,
-        ErrorCode::ConcurrentTransactions.code()
-    );
-    let started = world.client().ask(5, &init("x", 60_000));
-    assert_eq!((started.error_code, started.producer_id, started.producer_epoch), (0, id, epoch + 2));
 }
 
 /// Coordinator trap 28: a new id whose first record cannot be written is not there; the next try makes it.

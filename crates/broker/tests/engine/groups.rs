@@ -188,11 +188,12 @@ fn a_join_waits_for_the_others() {
 /// Storage-formats trap 25, coordinator trap 1: a group lives in the partition that Java's hash of its UTF-16 units gives.
 #[test]
 fn a_group_lives_where_java_would_look_for_it() {
-    // `"grüße-\u{10400}".hashCode()` is −1466894011 in Java; its absolute value modulo 50 is 11. Of its UTF-8 bytes the
-    // hash is another.
+    // What Java says: `Math.abs("my-app-1".hashCode()) % 50`, of a negative hash, for which a mask would give 44; of UTF-8
+    // bytes the second has another hash; the hash of the last is `Integer.MIN_VALUE`, which counts as 0.
+    let java = [("my-app-1", 4), ("grüße-\u{10400}", 5), ("plain", 12), ("", 0), ("polygenelubricants", 0)];
     let world = World::with(&[("offsets.topic.num.partitions", "50")]);
     world.create_topic("t", 1);
-    for group in ["grüße-\u{10400}", "plain", ""] {
+    for (group, partition_of_group) in java {
         let before = world.log_ends("__consumer_offsets");
         let partition = offset_commit_request::Partitions { committed_offset: 7, ..Default::default() };
         let request = OffsetCommitRequest {
@@ -208,14 +209,6 @@ fn a_group_lives_where_java_would_look_for_it() {
         assert_eq!(world.client().ask(8, &request).topics[0].partitions[0].error_code, 0);
         let after = world.log_ends("__consumer_offsets");
         let grown: Vec<_> = (0..50).filter(|at| after[*at] > before[*at]).collect();
-        assert_eq!(grown, [java_partition(group, 50)], "{group:?}");
+        assert_eq!(grown, [partition_of_group], "{group:?}");
     }
-}
-
-/// `Utils.abs(key.hashCode()) % partitions`, as Java does it.
-fn java_partition(key: &str, partitions: i32) -> usize {
-    let hash =
-        key.encode_utf16().fold(0i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
-    let absolute = if hash == i32::MIN { 0 } else { hash.abs() };
-    (absolute % partitions) as usize
 }

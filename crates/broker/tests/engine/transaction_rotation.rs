@@ -59,17 +59,20 @@ fn expecting((producer_id, producer_epoch): (i64, i16)) -> InitProducerIdRequest
 }
 
 /// A transaction of two partitions at the last epoch, ended by `end`; the process dies after `syncs` syncs, if it does.
-/// Answers the world, and the pair that was exhausted.
-fn ended(end: End, crash_after: Option<usize>) -> (Rc<World>, (i64, i16)) {
+/// Answers the world, the pair that was exhausted, and the pair that the client was told if it asked for the end.
+fn ended(end: End, crash_after: Option<usize>) -> (Rc<World>, (i64, i16), Option<(i64, i16)>) {
     let world = world_at_the_last_epoch();
     let producer = Producer::start(world.client(), "x");
     let old = producer.id.get();
     assert_eq!(old.1, LAST);
     producer.produce(12, "t", 0, &["a"]);
     producer.produce(12, "t", 1, &["a"]);
+    let asked = match end {
+        End::Commit | End::Abort => Some(producer.send_end(5, end == End::Commit)),
+        End::Timeout | End::NewInstance => None,
+    };
     match end {
-        End::Commit => _ = producer.send_end(5, true),
-        End::Abort => _ = producer.send_end(5, false),
+        End::Commit | End::Abort => {}
         End::Timeout => world.advance_ms(60_001),
         End::NewInstance => _ = world.client().send(5, &init("x", 60_000)),
     }
@@ -80,7 +83,10 @@ fn ended(end: End, crash_after: Option<usize>) -> (Rc<World>, (i64, i16)) {
         world.restart();
     }
     world.settle();
-    (world, old)
+    let answer = asked.filter(|call| call.is_done()).map(|call| call.answer());
+    assert!(answer.is_some() || crash_after.is_some() || !matches!(end, End::Commit | End::Abort));
+    let told = answer.map(|answer| (answer.producer_id, answer.producer_epoch));
+    (world, old, told)
 }
 
 /// §8, coordinator traps 5 and 8, KAFKA-20090: whoever ends the transaction, its markers carry the old producer id at
@@ -90,11 +96,12 @@ fn every_end_at_the_last_epoch_rotates() {
     for end in End::ALL {
         for crash_after in [None].into_iter().chain((0..CRASHES_MAX).map(Some)) {
             let what = format!("{end:?}, crash after {crash_after:?} syncs");
-            let (world, old) = ended(end, crash_after);
+            let (world, old, told) = ended(end, crash_after);
             let (state, id, epoch) = described(&world, "x");
             let expected = if end == End::Commit { "CompleteCommit" } else { "CompleteAbort" };
             assert_eq!((state.as_str(), epoch), (expected, 0), "{what}");
             assert_ne!(id, old.0, "{what}");
+            assert!(told.is_none_or(|told| told == (id, 0)), "{what}: {told:?}");
             for partition in 0..2 {
                 let written = markers(&world, partition);
                 assert!(

@@ -87,13 +87,15 @@ fn batches_in_flight_do_not_speak_for_one_another() {
     assert!(order.takes(OLD, &batch(1)));
 }
 
-/// Of very many batches the first ones are remembered: one of these will come again.
+/// Of very many batches the first ones are remembered, and no more: one of these will come again.
 #[test]
 fn however_many_are_doubted_the_first_can_come_again() {
     let mut order = Order::after(&[(OLD, Step::Add), (NEW, Step::Add)]);
     for sequence in 0..10 * ASKED_MAX as i32 {
         assert!(!order.takes(OLD, &batch(sequence)));
     }
+    let first: Vec<_> = (0..ASKED_MAX as i32).map(batch).collect();
+    assert_eq!(order.0.recent[&ID].older, [(OLD, Standing::Asked(first))]);
     assert!(order.takes(OLD, &batch(0)));
 }
 

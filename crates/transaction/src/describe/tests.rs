@@ -115,4 +115,9 @@ fn duration_filters() {
     assert_eq!(list(19), 6);
     assert_eq!(list(20), 1);
     assert_eq!(list(3_600_000), 1);
+    // The clock has been set back since: it started in the future.
+    coordinator.now = at(-70);
+    let mut list =
+        |duration_ms| listed(&mut coordinator, ListFilter { duration_ms, ..ListFilter::default() }).len();
+    assert_eq!((list(-1), list(0)), (6, 1));
 }

@@ -207,6 +207,15 @@ fn a_failover_forgets_no_retry() {
     two.restart();
     assert_eq!(two.end((P, 5), Commit, V2), "NONE 100/6");
     assert_eq!(two.init(Some((P, 5))), "NONE 100/6");
+    // A rotation: the producer id that follows while it is in flight, the one before when it is done.
+    let mut three = Coordinator::with(V2, txn_at(TransactionState::Ongoing, V2, 32766));
+    assert_eq!(three.end((P, 32766), Commit, V2), "NONE 101/0");
+    three.restart();
+    three.settle();
+    assert_eq!(three.state(), (TransactionState::CompleteCommit, ProducerId(101), 0));
+    three.restart();
+    assert_eq!(three.end((P, 32766), Commit, V2), "NONE 101/0");
+    assert_eq!(three.init(Some((P, 32766))), "NONE 101/0");
 }
 
 /// coordinator trap 21: at level 0 a transaction of version 2 is written without the tags; it is not refused. What a

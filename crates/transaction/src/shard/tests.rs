@@ -90,6 +90,8 @@ struct Run {
     highest: BTreeMap<ProducerId, ProducerEpoch>,
     /// X4: what is decided and not complete.
     decided: Option<TransactionState>,
+    /// Whether a timeout has come.
+    timed_out: bool,
     /// X3: producers of decided transactions, while version 2 alone is spoken.
     spent: BTreeSet<(ProducerId, ProducerEpoch)>,
 }
@@ -98,7 +100,7 @@ impl Run {
     fn new(level: TransactionVersion, epoch: i16) -> Self {
         let coordinator = Coordinator::with(level, txn_at(TransactionState::Empty, V0, epoch));
         let (highest, spent) = (BTreeMap::new(), BTreeSet::new());
-        Self { coordinator, reports: Vec::new(), seen: 0, highest, decided: None, spent }
+        Self { coordinator, reports: Vec::new(), seen: 0, highest, decided: None, timed_out: false, spent }
     }
 
     fn markers(&self, partition: i32) -> Markers {
@@ -124,7 +126,8 @@ impl Run {
             Step::Late => return self.reports.first().cloned(),
             Step::Tick => TransactionShard::tick(),
             Step::Wait { ms } => {
-                self.coordinator.now.wall = self.coordinator.now.wall.plus(*ms);
+                let now = &mut self.coordinator.now;
+                (now.wall, now.mono) = (now.wall.plus(*ms), now.mono.plus_ms(*ms));
                 return None;
             }
             Step::Restart => {
@@ -150,6 +153,7 @@ impl Run {
         let open = self.coordinator.shard.get(TX).cloned();
         let answer = self.coordinator.ask_with_ids(&request);
         self.look_at_the_log(open.as_ref(), only_version_2);
+        self.timed_out |= matches!(answer, Ok(Reply::Ticked(TickOutcome::TimedOut(_))));
         if let (Ok(Reply::Ended { .. }), Request::EndTxn(end)) = (&answer, &request) {
             // §17.4: what the client was told is what is decided, or complete already.
             let state = self.coordinator.txn().state;
@@ -254,6 +258,9 @@ fn random_runs_reach_every_corner() {
         for (step, append_works) in &steps {
             run.take(step, *append_works, false);
         }
+        if run.timed_out {
+            reached.insert(String::from("timeout"));
+        }
         for line in run.coordinator.written(0) {
             reached.insert(String::from(line.split(' ').next().expect("a state")));
             for corner in [" V", " N", " TV2", "/32767", "tombstone"] {
@@ -265,7 +272,7 @@ fn random_runs_reach_every_corner() {
         run.end(false);
     }
     let wanted = ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"];
-    for corner in wanted.into_iter().chain([" V", " N", " TV2", "/32767", "tombstone"]) {
+    for corner in wanted.into_iter().chain([" V", " N", " TV2", "/32767", "tombstone", "timeout"]) {
         assert!(reached.contains(corner), "{corner} is never reached: {reached:?}");
     }
 }

@@ -5,7 +5,7 @@ use super::*;
 use TransactionState::{CompleteAbort, CompleteCommit, Empty, Ongoing, PrepareAbort, PrepareCommit};
 
 /// How a request names the producer, and what that is called.
-const PRODUCERS: [(&str, (ProducerId, i16)); 7] = [
+const PRODUCERS: [(&str, (ProducerId, i16)); 8] = [
     ("current", (P, 5)),
     ("last", (P, 4)),
     ("stale", (P, 3)),
@@ -13,6 +13,7 @@ const PRODUCERS: [(&str, (ProducerId, i16)); 7] = [
     ("none", (P, -1)),
     ("other id", (STRANGER, 5)),
     ("other id and epoch", (STRANGER, 9)),
+    ("id of the next transaction", (FRESH, 0)),
 ];
 
 fn of_id(mut request: Request, id: &str) -> Request {
@@ -56,7 +57,7 @@ fn adding(version: TransactionVersion) -> Vec<Case> {
                     // Also for the right producer (row 7): here a decided transaction is the pending one.
                     (PrepareCommit | PrepareAbort, (P, 5)) => ("7 decided", "CONCURRENT_TRANSACTIONS"),
                     (PrepareCommit | PrepareAbort, _) => ("4 completing", "CONCURRENT_TRANSACTIONS"),
-                    (Empty | Ongoing | CompleteCommit | CompleteAbort, (STRANGER, _)) => {
+                    (Empty | Ongoing | CompleteCommit | CompleteAbort, (STRANGER | FRESH, _)) => {
                         ("5 other producer id", "INVALID_PRODUCER_ID_MAPPING")
                     }
                     (Empty | Ongoing | CompleteCommit | CompleteAbort, (P, 5)) => ("9 added", added.as_str()),
@@ -72,6 +73,15 @@ fn adding(version: TransactionVersion) -> Vec<Case> {
     for partitions in [&[0][..], &[1, 0], &[]] {
         let seen = outcome(V2, Some(&txn_in(Ongoing, V0)), &add((P, 5), partitions, version));
         cases.push(Case::new("7.1 | 8 there already", format!("{partitions:?}"), seen, "NONE"));
+    }
+    // Nobody else is told so.
+    for (name, producer) in PRODUCERS.into_iter().filter(|(_, producer)| *producer != (P, 5)) {
+        let seen = outcome(V2, Some(&txn_in(Ongoing, V0)), &add(producer, &[0], version));
+        let (row, expected) = match producer {
+            (P, _) => ("6 other epoch", "PRODUCER_FENCED"),
+            _other => ("5 other producer id", "INVALID_PRODUCER_ID_MAPPING"),
+        };
+        cases.push(Case::new(format!("7.1 | {row}"), format!("there already, {name}"), seen, expected));
     }
     for state in [Empty, CompleteCommit, CompleteAbort] {
         let seen = outcome(V2, Some(&txn_in(state, V0)), &add((P, 5), &[], version));
@@ -119,7 +129,7 @@ fn verifying() -> Vec<Case> {
             for (name, producer) in PRODUCERS {
                 let seen = outcome(V2, Some(&txn_in(state, version)), &verify(producer, &[0, 1]));
                 let (row, expected) = match (state, producer) {
-                    (_, (STRANGER, _)) => ("2 other producer id", "INVALID_PRODUCER_ID_MAPPING"),
+                    (_, (STRANGER | FRESH, _)) => ("2 other producer id", "INVALID_PRODUCER_ID_MAPPING"),
                     // Completing or not: it is checked last (trap 3).
                     (PrepareCommit | PrepareAbort, (P, 5)) => ("2 decided", "CONCURRENT_TRANSACTIONS"),
                     (Ongoing, (P, 5)) => ("3 each partition", "NONE"),
@@ -145,15 +155,29 @@ fn verifying() -> Vec<Case> {
 
 /// §7.3: one partition of the offsets topic, as a client of version 0 adds any.
 fn offsets() -> Vec<Case> {
+    let offsets_partition = || fencepost_types::TopicPartition::new("__consumer_offsets", 7);
     let mut cases = Vec::new();
     for state in TransactionState::ALL {
         for (name, producer) in PRODUCERS {
             let mut request = add(producer, &[], V0);
             if let Request::AddPartitions(inner) = &mut request {
-                inner.partitions = vec![fencepost_types::TopicPartition::new("__consumer_offsets", 7)];
+                inner.partitions = vec![offsets_partition()];
             }
-            let seen = outcome(V2, Some(&txn_in(state, V2)), &request);
-            let expected = outcome(V2, Some(&txn_in(state, V2)), &add(producer, &[2], V0));
+            let mut coordinator = Coordinator::with(V2, txn_in(state, V2));
+            let seen = outcome(V2, Some(coordinator.txn()), &request);
+            let is_in = coordinator.ask(&request).is_ok()
+                && coordinator.txn().partitions.contains(&offsets_partition());
+            let expected = match (state, producer) {
+                (PrepareCommit | PrepareAbort, _) => "CONCURRENT_TRANSACTIONS, in it: false",
+                (Empty | Ongoing | CompleteCommit | CompleteAbort, (STRANGER | FRESH, _)) => {
+                    "INVALID_PRODUCER_ID_MAPPING, in it: false"
+                }
+                (Empty | Ongoing | CompleteCommit | CompleteAbort, (P, 5)) => {
+                    "Ongoing 100/5 L4 -> NONE, in it: true"
+                }
+                (Empty | Ongoing | CompleteCommit | CompleteAbort, _) => "PRODUCER_FENCED, in it: false",
+            };
+            let seen = format!("{seen}, in it: {is_in}");
             cases.push(Case::new("7.3 | as an add of version 0", format!("{state}, {name}"), seen, expected));
         }
     }

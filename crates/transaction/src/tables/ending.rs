@@ -71,6 +71,12 @@ fn under_version_0() -> Vec<Case> {
                 }
             }
         }
+        // The end of the epochs is nothing special: no rotation, no raise.
+        for epoch in [0, LAST, i16::MAX] {
+            let seen = outcome(V2, Some(&txn_at(Ongoing, V2, epoch)), &end((P, epoch), Commit, version));
+            let expected = format!("PrepareCommit 100/{epoch} L{} -> NONE", epoch - 1);
+            cases.push(Case::new("9.2 | Ongoing COMMIT", format!("at {epoch}"), seen, expected));
+        }
     }
     for name in ["Dead", "PrepareEpochFence"] {
         let seen = format!("{:?}", TransactionState::from_name(name));
@@ -149,12 +155,11 @@ fn under_version_2() -> Vec<Case> {
                     FENCED,
                 ));
             }
-            cases.push(Case::new(
-                "9.3 | 3 other epoch",
-                cell("last, own id"),
-                seen_rotated((P, LAST)),
-                FENCED,
-            ));
+            // The same right after a rotation, where the epoch before would be none.
+            for epoch in [LAST, 1, -1] {
+                let cell = cell(&format!("rotated, {epoch}"));
+                cases.push(Case::new("9.3 | 3 other epoch", cell, seen_rotated((P, epoch)), FENCED));
+            }
         }
     }
     cases.extend(prepare_images());
@@ -188,6 +193,19 @@ fn prepare_images() -> Vec<Case> {
             seen,
             "COORDINATOR_LOAD_IN_PROGRESS",
         ));
+    }
+    // 32767 is not raised any more, and the epoch before it may ask again.
+    for (state, epoch, result, expected) in [
+        (Ongoing, i16::MAX, Commit, rotates("PrepareCommit").as_str()),
+        (Ongoing, i16::MAX, Abort, rotates("PrepareAbort").as_str()),
+        (Ongoing, LAST, Commit, FENCED),
+        (CompleteCommit, LAST, Commit, "NONE 100/32767"),
+        (CompleteAbort, LAST, Abort, "NONE 100/32767"),
+    ] {
+        let request = with_fresh(end((P, epoch), result, V2));
+        let seen = outcome(V2, Some(&txn_at(state, V2, i16::MAX)), &request);
+        let cell = format!("{state} at 32767, {epoch} {result:?}");
+        cases.push(Case::new("9.3 | Prepare image at the last epoch", cell, seen, expected));
     }
     for (epoch, state, expected) in [
         (LAST - 1, Ongoing, "PrepareCommit 100/32766 L32765 TV2 -> NONE 100/32766"),

@@ -7,6 +7,7 @@ mod completing;
 mod ending;
 mod initializing;
 mod replaced;
+mod whole;
 
 use alloc::collections::BTreeSet;
 use alloc::format;
