@@ -261,16 +261,7 @@ impl Life {
         assert!(self.log.log_start_offset() >= self.log_start);
         self.log_start = self.log.log_start_offset();
         self.acknowledge(self.log.log_end_offset());
-        let described: Vec<DescribedProducer> = self.log.producer_states().describe_producers().collect();
-        self.sequences = [0; PRODUCERS as usize];
-        self.in_transaction = [false; PRODUCERS as usize];
-        for producer in described {
-            let who = producer.producer_id.0 as usize;
-            self.sequences[who] = producer.last_sequence.0 + 1;
-            self.in_transaction[who] = producer.current_txn_start_offset.0 >= 0;
-        }
-        self.check_state();
-        self.check_reads();
+        self.settle_producers();
     }
 
     fn raise_epoch(&mut self) {
@@ -311,6 +302,11 @@ impl Life {
     fn settle_after_truncation(&mut self) {
         assert_eq!(self.log.log_end_offset(), self.end());
         self.recovery_point = self.recovery_point.min(self.end());
+        self.settle_producers();
+    }
+
+    /// The producers go on from what the log remembers of them; all else is as it was.
+    fn settle_producers(&mut self) {
         let described: Vec<DescribedProducer> = self.log.producer_states().describe_producers().collect();
         self.sequences = [0; PRODUCERS as usize];
         self.in_transaction = [false; PRODUCERS as usize];

@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
-use fencepost_protocol::messages::{OffsetCommitRequest, offset_commit_request};
 use fencepost_records::{BatchBuilder, Batches};
 use fencepost_storage::Disk;
 use fencepost_types::{LeaderEpoch, Millis, Offset};
 
-use crate::harness::requests::{READ_COMMITTED, committed_offset, produce, read, transaction_state};
+use crate::harness::requests::{
+    READ_COMMITTED, commit_offset, committed_offset, produce, read, transaction_state,
+};
 use crate::harness::{Client, Producer, World, values_of};
 
 /// `log.cleaner.backoff.ms` in these tests.
@@ -276,22 +277,8 @@ fn offset_commits_leave_what_is_live() {
     let client = world.client();
     let mut calls = Vec::new();
     for number in 0..COMMITS {
-        let partition = offset_commit_request::Partitions {
-            partition_index: 0,
-            committed_offset: number as i64,
-            committed_leader_epoch: -1,
-            committed_metadata: Some(format!("{:040}", number)),
-        };
-        let request = OffsetCommitRequest {
-            group_id: format!("group {}", number % GROUPS),
-            generation_id_or_member_epoch: -1,
-            topics: vec![offset_commit_request::Topics {
-                name: "t".to_owned(),
-                partitions: vec![partition],
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
+        let mut request = commit_offset(&format!("group {}", number % GROUPS), number as i64);
+        request.topics[0].partitions[0].committed_metadata = Some(format!("{number:040}"));
         calls.push(client.send(8, &request));
         if number % 500 == 499 {
             world.advance_ms(BACKOFF_MS);

@@ -1,12 +1,11 @@
 //! Nothing is acknowledged before it is durable, and nothing after a sync has failed.
 
-use fencepost_protocol::messages::{
-    CreateTopicsRequest, OffsetCommitRequest, create_topics_request, offset_commit_request,
-};
+use fencepost_protocol::messages::{CreateTopicsRequest, create_topics_request};
 use fencepost_types::ErrorCode;
 
 use crate::harness::requests::{
-    READ_COMMITTED, READ_UNCOMMITTED, committed_values, init, long_poll, produce, read, transaction_state,
+    READ_COMMITTED, READ_UNCOMMITTED, commit_offset, committed_values, init, long_poll, produce, read,
+    transaction_state,
 };
 use crate::harness::{Producer, World, plain_batch};
 
@@ -22,20 +21,6 @@ fn create(name: &str) -> CreateTopicsRequest {
     CreateTopicsRequest { topics: vec![topic], ..Default::default() }
 }
 
-fn commit_offset(group_id: &str) -> OffsetCommitRequest {
-    let partition = offset_commit_request::Partitions { committed_offset: 7, ..Default::default() };
-    OffsetCommitRequest {
-        group_id: group_id.to_owned(),
-        generation_id_or_member_epoch: -1,
-        topics: vec![offset_commit_request::Topics {
-            name: "t".to_owned(),
-            partitions: vec![partition],
-            ..Default::default()
-        }],
-        ..Default::default()
-    }
-}
-
 /// B3: every kind of write is answered after its sync, and not before.
 #[test]
 fn nothing_is_acknowledged_before_the_sync() {
@@ -49,7 +34,7 @@ fn nothing_is_acknowledged_before_the_sync() {
     let produced_1 = world.client().send(9, &produce(None, 1, vec![("t", 0, plain_batch(now, &["c"]))]));
     let created = world.client().send(7, &create("u"));
     let started = world.client().send(5, &init("y", 60_000));
-    let committed = world.client().send(8, &commit_offset("g"));
+    let committed = world.client().send(8, &commit_offset("g", 7));
     let offsets = world.client().send(5, &producer.offset_request("h", "t", 3));
     let ended = world.client().send(5, &producer.end_request(true));
     // Time alone acknowledges nothing.
@@ -154,7 +139,7 @@ fn a_failed_sync_acknowledges_nothing_ever() {
     let produced = world.client().send(9, &produce(None, -1, vec![("t", 0, plain_batch(now, &["b"]))]));
     let elsewhere = world.client().send(9, &produce(None, -1, vec![("t", 1, plain_batch(now, &["c"]))]));
     let ended = world.client().send(5, &producer.end_request(true));
-    let committed = world.client().send(8, &commit_offset("g"));
+    let committed = world.client().send(8, &commit_offset("g", 7));
     let created = world.client().send(7, &create("u"));
     let started = world.client().send(5, &init("new", 60_000));
     world.disk.faults.fail_syncs(true);

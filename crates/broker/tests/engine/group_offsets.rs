@@ -1,25 +1,15 @@
 //! Committed offsets over the wire: every version, and the moment in which those of a transaction count.
 
-use fencepost_protocol::messages::{
-    OffsetCommitRequest, OffsetFetchRequest, offset_commit_request, offset_fetch_request,
-};
+use fencepost_protocol::messages::{OffsetCommitRequest, OffsetFetchRequest, offset_fetch_request};
 use fencepost_types::{ErrorCode, Uuid};
 
-use crate::harness::requests::{committed_offset, marker, write_markers};
+use crate::harness::requests::{commit_offset, committed_offset, marker, write_markers};
 use crate::harness::{Client, Producer, World};
 
 fn commit(id: Uuid, offset: i64) -> OffsetCommitRequest {
-    let partition = offset_commit_request::Partitions { committed_offset: offset, ..Default::default() };
-    OffsetCommitRequest {
-        group_id: "g".to_owned(),
-        generation_id_or_member_epoch: -1,
-        topics: vec![offset_commit_request::Topics {
-            name: "t".to_owned(),
-            topic_id: id,
-            partitions: vec![partition],
-        }],
-        ..Default::default()
-    }
+    let mut request = commit_offset("g", offset);
+    request.topics[0].topic_id = id;
+    request
 }
 
 /// The offset of partition 0 of `t`, as this version tells it.

@@ -7,7 +7,7 @@ use fencepost_protocol::messages::{
 };
 use fencepost_types::{ErrorCode, Uuid};
 
-use crate::harness::requests::committed_offset;
+use crate::harness::requests::{commit_offset, committed_offset};
 use crate::harness::{Client, Producer, World};
 
 fn join(group_id: &str, member_id: &str) -> JoinGroupRequest {
@@ -195,18 +195,8 @@ fn a_group_lives_where_java_would_look_for_it() {
     world.create_topic("t", 1);
     for (group, partition_of_group) in java {
         let before = world.log_ends("__consumer_offsets");
-        let partition = offset_commit_request::Partitions { committed_offset: 7, ..Default::default() };
-        let request = OffsetCommitRequest {
-            group_id: group.to_owned(),
-            generation_id_or_member_epoch: -1,
-            topics: vec![offset_commit_request::Topics {
-                name: "t".to_owned(),
-                partitions: vec![partition],
-                ..Default::default()
-            }],
-            ..Default::default()
-        };
-        assert_eq!(world.client().ask(8, &request).topics[0].partitions[0].error_code, 0);
+        let answer = world.client().ask(8, &commit_offset(group, 7));
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0);
         let after = world.log_ends("__consumer_offsets");
         let grown: Vec<_> = (0..50).filter(|at| after[*at] > before[*at]).collect();
         assert_eq!(grown, [partition_of_group], "{group:?}");

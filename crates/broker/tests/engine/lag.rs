@@ -3,28 +3,15 @@
 use std::rc::Rc;
 
 use fencepost_broker::{LagLimits, PartitionLag, RecordsLeft};
-use fencepost_protocol::messages::{
-    DeleteRecordsRequest, OffsetCommitRequest, delete_records_request, offset_commit_request,
-};
+use fencepost_protocol::messages::{DeleteRecordsRequest, delete_records_request};
 use fencepost_records::BatchBuilder;
 use fencepost_types::{LeaderEpoch, Offset};
 
-use crate::harness::requests::produce;
+use crate::harness::requests::{commit_offset, produce};
 use crate::harness::{Producer, World};
 
 fn commit(world: &Rc<World>, group: &str, offset: i64) {
-    let partition = offset_commit_request::Partitions { committed_offset: offset, ..Default::default() };
-    let request = OffsetCommitRequest {
-        group_id: group.to_owned(),
-        generation_id_or_member_epoch: -1,
-        topics: vec![offset_commit_request::Topics {
-            name: "t".to_owned(),
-            partitions: vec![partition],
-            ..Default::default()
-        }],
-        ..Default::default()
-    };
-    let answer = world.client().ask(8, &request);
+    let answer = world.client().ask(8, &commit_offset(group, offset));
     assert_eq!(answer.topics[0].partitions[0].error_code, 0, "{answer:?}");
 }
 

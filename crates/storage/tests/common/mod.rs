@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fencepost_partition::{AbortedTxn, BatchContent, BatchFacts, Marker, ProducerStates};
+use fencepost_partition::{AbortedTxn, Marker, ProducerStates};
 use fencepost_records::{Batch, Batches, EndTxnMarker};
-use fencepost_storage::{Disk, Log, LogConfig, MemoryDisk, Recovery};
+use fencepost_storage::{Disk, Log, LogConfig, MemoryDisk, Recovery, batch_facts};
 use fencepost_types::{Millis, Nanos, Now, Offset, TopicPartition, Uuid};
 use serde_json::Value;
 
@@ -133,25 +133,10 @@ pub fn read_all(log: &Log) -> Vec<Batch> {
 pub fn fold(batches: &[Batch]) -> (ProducerStates, Vec<AbortedTxn>) {
     let (mut states, mut aborted) = (ProducerStates::new(Offset(0)), Vec::new());
     for batch in batches {
-        let header = batch.header();
         let marker = EndTxnMarker::from_batch(batch).unwrap();
-        let content = marker.map_or(BatchContent::Data, |marker| {
-            BatchContent::Marker(Marker {
-                result: marker.result,
-                coordinator_epoch: marker.coordinator_epoch,
-            })
-        });
-        let facts = BatchFacts {
-            base_offset: header.base_offset,
-            last_offset_delta: header.last_offset_delta,
-            producer_id: header.producer_id,
-            producer_epoch: header.producer_epoch,
-            base_sequence: header.base_sequence,
-            max_timestamp: header.max_timestamp,
-            is_transactional: header.is_transactional(),
-            content,
-        };
-        let completed = states.replay(None, &facts);
+        let marker =
+            marker.map(|EndTxnMarker { result, coordinator_epoch }| Marker { result, coordinator_epoch });
+        let completed = states.replay(None, &batch_facts(batch.header(), marker));
         aborted.extend(completed.and_then(|completed| states.aborted_txn(&completed)));
     }
     (states, aborted)

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use fencepost_protocol::messages::{
     AddPartitionsToTxnRequest, DescribeTransactionsRequest, FetchRequest, InitProducerIdRequest,
-    ListOffsetsRequest, OffsetFetchRequest, ProduceRequest, WriteTxnMarkersRequest,
-    add_partitions_to_txn_request, fetch_request, fetch_response, list_offsets_request, offset_fetch_request,
-    produce_request, write_txn_markers_request,
+    ListOffsetsRequest, OffsetCommitRequest, OffsetFetchRequest, ProduceRequest, WriteTxnMarkersRequest,
+    add_partitions_to_txn_request, fetch_request, fetch_response, list_offsets_request,
+    offset_commit_request, offset_fetch_request, produce_request, write_txn_markers_request,
 };
 
 use super::{Client, values_of};
@@ -110,6 +110,21 @@ pub fn list_offsets(topic: &str, timestamp: i64, replica_id: i32, isolation_leve
                 current_leader_epoch: -1,
                 timestamp,
             }],
+        }],
+        ..Default::default()
+    }
+}
+
+/// An OffsetCommit of partition 0 of the topic `t`, by nobody of the group.
+pub fn commit_offset(group_id: &str, offset: i64) -> OffsetCommitRequest {
+    let partition = offset_commit_request::Partitions { committed_offset: offset, ..Default::default() };
+    OffsetCommitRequest {
+        group_id: group_id.to_owned(),
+        generation_id_or_member_epoch: -1,
+        topics: vec![offset_commit_request::Topics {
+            name: "t".to_owned(),
+            partitions: vec![partition],
+            ..Default::default()
         }],
         ..Default::default()
     }
