@@ -4,9 +4,10 @@
   differential.py FENCEPOST KAFKA DIR [--rounds N] [--seed S]
 
 FENCEPOST and KAFKA are executables that know `serve`. There is one sequence of requests for each of the seeds S, S + 1, …, N in all
-(differential_steps.py). Fifty sequences stand in one group: in two of three groups all of them are begun, the brokers are stopped or killed and started
-again, and all are gone on with. After each request the states of the transactions are compared, now and then and at the end everything else that a
-client can see: producers, offsets of both isolations, records with their markers and the lists of aborted transactions, committed offsets.
+(differential_steps.py). Fifty sequences stand in one group: in two of three groups all of them are begun, the brokers are stopped or killed and
+started again, and all are gone on with; one of four groups has `transaction.version` 1. After each request the states of the transactions are
+compared, now and then and at the end everything else that a client can see: producers, offsets of both isolations, records with their markers and
+the lists of aborted transactions, committed offsets.
 
 Where we differ on purpose is in differential_known.py, each with the place that says so; such a difference is counted, and ends its sequence if
 the brokers' states part. Any other fails the run: its sequence is printed, and `--seed` with `--rounds 1` repeats it.
@@ -28,8 +29,8 @@ from process import Node
 SETTINGS = ('unstable.api.versions.enable=true', 'transaction.two.phase.commit.enable=true', 'group.initial.rebalance.delay.ms=0',
             'broker.session.timeout.ms=60000')
 GROUP, VIEW_EVERY = 50, 3
-# How the groups are interrupted, by their number.
-RESTARTS = (None, signal.SIGTERM, signal.SIGKILL)
+# How the groups are interrupted, and the level of transaction.version in them, by their number.
+RESTARTS, LEVELS = (None, signal.SIGTERM, signal.SIGKILL), (2, 2, 2, 1)
 
 
 class Run(Sequence):
@@ -111,9 +112,11 @@ class Run(Sequence):
                 yield f'  DIFFERENT {path}: Kafka {one}, Fencepost {other}'.replace(self.topic, 'topic')
 
 
-def group(nodes, tag, seeds, how):
-    """Runs some sequences, all of them interrupted in the midst where `how` is a signal."""
-    runs = []
+def group(nodes, tag, seeds, number):
+    """Runs some sequences, all of them interrupted in the midst or none."""
+    how, level, runs = RESTARTS[number % len(RESTARTS)], LEVELS[number % len(LEVELS)], []
+    for node in nodes.values():
+        node.set_level(level)
     for seed in seeds:
         run = Run(seed, tag, nodes)
         runs.append(run)
@@ -150,7 +153,7 @@ def main():
             node.start().init_pid()
         for number in sorted({seed // GROUP for seed in seeds}):
             of_group = [seed for seed in seeds if seed // GROUP == number]
-            for run in group(nodes, tag, of_group, RESTARTS[number % len(RESTARTS)]):
+            for run in group(nodes, tag, of_group, number):
                 asked += len(run.trace)
                 sums.update(run.known)
                 failed += [run.seed] if run.failed else []

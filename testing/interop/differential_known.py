@@ -64,7 +64,8 @@ def last_epoch(case):
 
 
 def negative_marker(case):
-    return case.step.api == 'WriteTxnMarkers' and (case.kafka, case.fencepost) == ('UNKNOWN_SERVER_ERROR', 'INVALID_REQUEST')
+    return case.step.api == 'WriteTxnMarkers' and case.kafka == 'UNKNOWN_SERVER_ERROR' and \
+        case.fencepost in ('INVALID_REQUEST', 'UNKNOWN_TOPIC_OR_PARTITION')
 
 
 KNOWN = (

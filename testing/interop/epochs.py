@@ -10,14 +10,10 @@ last epoch. In one run the broker is killed in the midst of it all, again and ag
 transaction timed out; every confirmed record must be visible once, and the producer id must have changed.
 """
 import argparse
-import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'conformance'))
-
-from kprobe import UpdateFeaturesRequest  # noqa: E402
-from process import Node  # noqa: E402
-from turns import Java, Ledger, Librdkafka, Trouble, say  # noqa: E402
+from process import Node
+from turns import Java, Ledger, Librdkafka, Trouble, say
 
 PARTITIONS, FIRST_EPOCH, LAST_EPOCH = 4, 32_760, 32_766
 TRANSACTIONS, SHORT_MS, KILL_EVERY = 12, 1000, 3
@@ -32,7 +28,7 @@ class Run:
         self.bootstrap = f'127.0.0.1:{node.port}'
         self.topic = f'{name}-{level}-{way}'.replace(' ', '-')
         self.probe, self.ledger = node.probe(), Ledger(PARTITIONS)
-        self.set_level()
+        node.set_level(level)
         if self.probe.create_topic(self.topic, PARTITIONS) != 'NONE' or not self.probe.wait_topic(self.topic, PARTITIONS):
             raise Trouble('no topic')
         if name == 'librdkafka':
@@ -40,13 +36,6 @@ class Run:
         else:
             classpath = options.java if name == 'java' else options.old_java
             self.client = Java(name, classpath, self.bootstrap, self.topic, self.topic)
-
-    def set_level(self):
-        now = self.probe.features().get('transaction.version', 0)
-        if now != self.level:
-            update = UpdateFeaturesRequest.FeatureUpdateKey(feature='transaction.version', max_version_level=self.level,
-                                                            upgrade_type=1 if self.level > now else 2)
-            self.probe.conn.call(UpdateFeaturesRequest[2](timeout_ms=30000, feature_updates=[update], validate_only=False))
 
     def described(self):
         return self.probe.describe_txn(self.topic)

@@ -10,6 +10,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / 'conformance'))
 
 import kprobe as k  # noqa: E402
+from kprobe import UpdateFeaturesRequest  # noqa: E402
 
 START_S, LOOK_AGAIN_S = 180, 0.02
 # Below those that the system gives to clients, so that a port stays free while nobody listens.
@@ -53,6 +54,19 @@ class Node:
     def probe(self):
         """A raw client on a connection of its own."""
         return k.Probe('127.0.0.1', self.port)
+
+    def set_level(self, level):
+        """Raises or lowers `transaction.version`, and waits until the broker shows it."""
+        probe, deadline = self.probe(), time.monotonic() + START_S
+        now = probe.features().get('transaction.version', 0)
+        if now != level:
+            update = UpdateFeaturesRequest.FeatureUpdateKey(feature='transaction.version', max_version_level=level,
+                                                            upgrade_type=1 if level > now else 2)
+            probe.conn.call(UpdateFeaturesRequest[2](timeout_ms=30000, feature_updates=[update], validate_only=False))
+        while (shown := probe.features().get('transaction.version', 0)) != level:
+            if time.monotonic() > deadline:
+                raise AssertionError(f'transaction.version is {shown}, not {level}')
+            time.sleep(LOOK_AGAIN_S)
 
     def end(self, how=signal.SIGKILL):
         """Signals the process and waits until it is gone."""
