@@ -202,7 +202,7 @@ fn expected_bumping_end(txn: &TxnMetadata, request: &EndTxn) -> String {
     if request.producer_id != P && !is_overflow_retry {
         return other_producer(txn, request.producer_id);
     }
-    let is_retry = epoch >= 0 && epoch < i16::MAX && epoch + 1 == current;
+    let is_retry = epoch >= 0 && epoch.checked_add(1) == Some(current);
     let column = match (epoch == current && epoch >= 0, is_retry || is_overflow_retry) {
         (true, _) => 0,
         (false, true) => 1,
