@@ -1,5 +1,6 @@
 //! How a handler asks the controller.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fencepost_metadata::{Reply, Request};
@@ -42,6 +43,46 @@ pub(crate) fn code_and_message(result: Result<(), Fault>) -> (i16, Option<String
         Ok(()) => (ErrorCode::None.code(), None),
         Err(fault) => (fault.code.code(), fault.message),
     }
+}
+
+/// How long a request may wait for its turn at the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience {
+    /// What the client has set.
+    pub(crate) timeout_ms: i32,
+    /// Whether there is anything for the controller in it. What is refused for its form, or asks for nothing, needs no time.
+    pub(crate) is_needed: bool,
+}
+
+impl Patience {
+    fn is_over(self) -> bool {
+        self.is_needed && self.timeout_ms <= 0
+    }
+}
+
+/// [`ask_controller`] for a request with a timeout: where the client leaves no time nothing is done, and all of it is
+/// refused. Here a request has its turn when it comes, so that any time at all is enough; what has begun ends.
+///
+/// Source: Kafka KafkaEventQueue, which looks whether an event is too late when its turn comes.
+pub(crate) fn ask_controller_within(
+    broker: &Arc<Broker>,
+    cx: &mut Cx,
+    patience: Patience,
+    request: Request,
+    then: impl FnOnce(&Arc<Broker>, &mut Cx, Result<Reply, Fault>) + Send + 'static,
+) {
+    if patience.is_over() {
+        let sentence = format!("timeout_ms is {}: that leaves no time", patience.timeout_ms);
+        return then(broker, cx, Err(Fault::new(ErrorCode::RequestTimedOut, sentence)));
+    }
+    ask_controller(broker, cx, request, then);
+}
+
+/// Whether one of the keys comes once. Those that come twice are refused for that.
+pub(crate) fn has_single<K: Ord>(keys: impl Iterator<Item = K>) -> bool {
+    let mut times: BTreeMap<K, usize> = BTreeMap::new();
+    keys.for_each(|key| *times.entry(key).or_default() += 1);
+    times.into_values().any(|times| times == 1)
 }
 
 /// Asks the controller. `then` runs once the change is durable and this broker has taken it in, or has failed.

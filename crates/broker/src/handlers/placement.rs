@@ -13,7 +13,7 @@ use fencepost_protocol::messages::{
 };
 use fencepost_types::{BrokerId, PartitionIndex};
 
-use super::asking::{Fault, ask_controller, code_and_message};
+use super::asking::{Fault, Patience, ask_controller_within, code_and_message};
 use super::metadata::numbers;
 use crate::Broker;
 use crate::cx::Cx;
@@ -31,6 +31,8 @@ pub(crate) fn elect_leaders(
     request: ElectLeadersRequest,
 ) {
     let election = ElectionType(request.election_type);
+    let is_needed = request.topic_partitions.as_ref().is_none_or(|topics| !topics.is_empty());
+    let patience = Patience { timeout_ms: request.timeout_ms, is_needed };
     let partitions: Option<Asked> = request.topic_partitions.map(|topics| {
         let topics = topics.into_iter();
         topics
@@ -39,7 +41,7 @@ pub(crate) fn elect_leaders(
     });
     let asked = partitions.clone().unwrap_or_default();
     let elect = Request::ElectLeaders { election, partitions };
-    ask_controller(broker, cx, elect, move |_, _, reply| match reply {
+    ask_controller_within(broker, cx, patience, elect, move |_, _, reply| match reply {
         Ok(Reply::ElectLeaders(ElectionOutcome { result, topics })) => {
             let (error_code, _) = code_and_message(result.map_err(|refusal| Fault::of(&refusal)));
             let results = topics.into_iter().map(|(topic, partitions)| {
@@ -84,6 +86,7 @@ pub(crate) fn alter_reassignments(
     request: AlterPartitionReassignmentsRequest,
 ) {
     let allow_replication_factor_change = request.allow_replication_factor_change;
+    let patience = Patience { timeout_ms: request.timeout_ms, is_needed: !request.topics.is_empty() };
     let mut reassignments = Vec::new();
     for topic in request.topics {
         for partition in topic.partitions {
@@ -98,7 +101,7 @@ pub(crate) fn alter_reassignments(
     }
     let asked: Vec<_> = reassignments.iter().map(|asked| (asked.topic.clone(), asked.partition)).collect();
     let alter = Request::AlterPartitionReassignments(reassignments);
-    ask_controller(broker, cx, alter, move |_, _, reply| {
+    ask_controller_within(broker, cx, patience, alter, move |_, _, reply| {
         let (results, code) = match reply {
             Ok(Reply::AlterPartitionReassignments(results)) => {
                 let results = results.into_iter();

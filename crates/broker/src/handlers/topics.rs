@@ -12,9 +12,10 @@ use fencepost_protocol::messages::{
 };
 use fencepost_types::{BrokerId, ErrorCode, PartitionIndex, Uuid};
 
-use super::asking::{Fault, ask_controller, code_and_message};
+use super::asking::{Fault, Patience, ask_controller_within, code_and_message, has_single};
 use crate::Broker;
 use crate::cx::Cx;
+use crate::metadata_log::METADATA_TOPIC;
 use crate::respond::Exchange;
 
 /// Creates topics, each by itself.
@@ -27,9 +28,11 @@ pub(crate) fn create_topics(
     request: CreateTopicsRequest,
 ) {
     let names: Vec<String> = request.topics.iter().map(|topic| topic.name.clone()).collect();
+    let may_be_created = names.iter().filter(|name| *name != METADATA_TOPIC);
+    let patience = Patience { timeout_ms: request.timeout_ms, is_needed: has_single(may_be_created) };
     let topics = request.topics.into_iter().map(|topic| new_topic(broker, topic));
     let create = Request::CreateTopics { topics: topics.collect(), validate_only: request.validate_only };
-    ask_controller(broker, cx, create, move |_, _, reply| {
+    ask_controller_within(broker, cx, patience, create, move |_, _, reply| {
         let topics = match reply {
             Ok(Reply::CreateTopics(results)) => results
                 .into_iter()
@@ -104,10 +107,12 @@ pub(crate) fn delete_topics(
     exchange: Exchange,
     request: DeleteTopicsRequest,
 ) {
-    let version = exchange.version();
+    let (version, timeout_ms) = (exchange.version(), request.timeout_ms);
     let topics = named(version, request);
+    let well_named = topics.iter().filter(|topic| topic.name.is_some() == (topic.id == Uuid::ZERO));
+    let patience = Patience { timeout_ms, is_needed: has_single(well_named) };
     let asked = topics.clone();
-    ask_controller(broker, cx, Request::DeleteTopics(topics), move |_, _, reply| {
+    ask_controller_within(broker, cx, patience, Request::DeleteTopics(topics), move |_, _, reply| {
         let responses = match reply {
             Ok(Reply::DeleteTopics(results)) => results
                 .into_iter()
@@ -159,6 +164,7 @@ pub(crate) fn create_partitions(
     request: CreatePartitionsRequest,
 ) {
     let names: Vec<String> = request.topics.iter().map(|topic| topic.name.clone()).collect();
+    let patience = Patience { timeout_ms: request.timeout_ms, is_needed: has_single(names.iter()) };
     let topics = request.topics.into_iter().map(|topic| MorePartitions {
         name: topic.name,
         count: topic.count,
@@ -167,7 +173,7 @@ pub(crate) fn create_partitions(
             .map(|given| given.into_iter().map(|replicas| brokers(replicas.broker_ids)).collect()),
     });
     let create = Request::CreatePartitions { topics: topics.collect(), validate_only: request.validate_only };
-    ask_controller(broker, cx, create, move |_, _, reply| {
+    ask_controller_within(broker, cx, patience, create, move |_, _, reply| {
         let results = match reply {
             Ok(Reply::CreatePartitions(results)) => results
                 .into_iter()

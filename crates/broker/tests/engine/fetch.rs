@@ -359,6 +359,7 @@ fn a_deleted_topic_ends_every_wait() {
         // The deletion is durable before the record is.
         let request = fencepost_protocol::messages::DeleteTopicsRequest {
             topic_names: vec!["t".to_owned()],
+            timeout_ms: 1_000,
             ..Default::default()
         };
         let deleted = deleting.send(5, &request);

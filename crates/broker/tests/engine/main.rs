@@ -1,5 +1,6 @@
 //! The engine from outside: frames in, answers out, over a memory disk, with a clock and syncs in the test's hands.
 
+mod admin_timeouts;
 mod allocations;
 mod cleaning;
 mod completing;

@@ -88,6 +88,7 @@ fn the_gate_opens_on_every_path() {
     let deleting = world.client();
     let request = fencepost_protocol::messages::DeleteTopicsRequest {
         topic_names: vec!["gone".to_owned()],
+        timeout_ms: 1_000,
         ..Default::default()
     };
     let deleted = deleting.send(5, &request);

@@ -52,7 +52,8 @@ fn make_and_drop_topics(address: SocketAddr, number: usize) {
         assert_eq!(client.create_topic(&name, 1), 0);
         assert_eq!(topic_code(&mut client, &name), 0, "{name}");
         assert_eq!(client.write(&name, 0, batch(b"value")), 0, "{name}");
-        let delete = DeleteTopicsRequest { topic_names: vec![name.clone()], ..Default::default() };
+        let delete =
+            DeleteTopicsRequest { topic_names: vec![name.clone()], timeout_ms: 1_000, ..Default::default() };
         assert_eq!(client.ask(5, &delete).responses[0].error_code, 0);
         assert_eq!(topic_code(&mut client, &name), ErrorCode::UnknownTopicOrPartition.code(), "{name}");
     }
