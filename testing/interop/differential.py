@@ -25,9 +25,9 @@ from differential_steps import PARTITIONS, Sequence
 from exhaust_epochs import exhaust
 from process import Node
 
-# What lets InitProducerId 6 be asked; a busy machine must not cost Kafka its session with its own controller.
+# What lets InitProducerId 6 be asked; a busy machine must not cost Kafka its session with its own controller. (A killed one waits for its end.)
 SETTINGS = ('unstable.api.versions.enable=true', 'transaction.two.phase.commit.enable=true', 'group.initial.rebalance.delay.ms=0',
-            'broker.session.timeout.ms=60000')
+            'broker.session.timeout.ms=30000', 'initial.broker.registration.timeout.ms=180000')
 GROUP, VIEW_EVERY = 50, 3
 # How the groups are interrupted, and the level of transaction.version in them, by their number.
 RESTARTS, LEVELS = (None, signal.SIGTERM, signal.SIGKILL), (2, 2, 2, 1)

@@ -34,6 +34,11 @@ def late_commit(case):
         (case.kafka, case.fencepost) == ('INVALID_TXN_STATE', 'PRODUCER_FENCED')
 
 
+def end_without_epoch(case):
+    return case.step.api == 'EndTxn' and case.step.version >= 5 and case.step.fields['producer_epoch'] == -1 and \
+        case.kafka in ('NONE', 'INVALID_TXN_STATE') and case.fencepost == 'PRODUCER_FENCED'
+
+
 def negative_epoch(case):
     batch = case.batch()
     return batch is not None and batch.pid != -1 and batch.epoch < 0 and case.fencepost == 'INVALID_RECORD'
@@ -70,6 +75,7 @@ def negative_marker(case):
 
 KNOWN = (
     Known('a commit that comes after the abort', 'docs/transactions.md, KAFKA-20785', late_commit, parts=False),
+    Known('an end with epoch -1 where the epoch is 0', 'docs/transactions.md, coordinator trap 28', end_without_epoch, parts=False),
     Known('a batch with a negative epoch', BETTER + 'idem-negative-epoch.json', negative_epoch, parts=True),
     Known('a transactional batch without a producer id', BETTER + 'idem-txn-without-producer-id.json', no_producer_id, parts=True),
     Known('the sequence that is waited for', BETTER + 'idem-txn-refused-sequence-then-right-one.json, idem-txn-late-retry-then-next.json',

@@ -146,6 +146,9 @@ fn no_epoch_never_matches() {
         decided(&txn, &end((P, -1), Abort, V2)),
     ];
     assert_eq!(answers, ["PRODUCER_FENCED"; 4].map(String::from));
+    // Nor is it the epoch before 0, which would make it the retry of an end.
+    let ended = txn_at(CompleteAbort, V2, 0);
+    assert_eq!(decided(&ended, &end((P, -1), Abort, V2)), "PRODUCER_FENCED");
 }
 
 /// coordinator trap 24: a stale epoch gets no ride on an add of the current one; each request stands for itself.
