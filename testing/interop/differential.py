@@ -28,7 +28,7 @@ from process import Node
 # What lets InitProducerId 6 be asked; a busy machine must not cost Kafka its session with its own controller. (A killed one waits for its end.)
 SETTINGS = ('unstable.api.versions.enable=true', 'transaction.two.phase.commit.enable=true', 'group.initial.rebalance.delay.ms=0',
             'broker.session.timeout.ms=30000', 'initial.broker.registration.timeout.ms=180000')
-GROUP, VIEW_EVERY = 50, 3
+GROUP, VIEW_EVERY, RESTARTED = 50, 3, 'Both brokers start again'
 # How the groups are interrupted, and the level of transaction.version in them, by their number.
 RESTARTS, LEVELS = (None, signal.SIGTERM, signal.SIGKILL), (2, 2, 2, 1)
 
@@ -92,6 +92,7 @@ class Run(Sequence):
 
     def restart(self):
         self.restarted = True
+        self.trace.append((RESTARTED, '', []))
         for side in self.sides:
             side.connect()
             side.probes[0].wait_topic(self.topic, PARTITIONS)
@@ -105,7 +106,7 @@ class Run(Sequence):
         """What was asked and what Kafka said, to the difference."""
         yield f'seed {self.seed}, {self.mode} clients{", exhausted epochs" if self.exhausted else ""}'
         for step, kafka, unexplained in self.trace:
-            if step in self.past or unexplained:
+            if step in self.past or step == RESTARTED or unexplained:
                 yield f'  {step}'.replace(self.topic, 'topic')
                 yield f'    {kafka}'.replace(self.topic, 'topic')
             for path, one, other in unexplained:

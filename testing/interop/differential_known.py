@@ -50,22 +50,36 @@ def no_producer_id(case):
 
 
 def lowest_sequence(case):
-    """A batch that Kafka holds up for one that it has refused, or has had already."""
-    batch, index = case.batch(), case.path[3] if case.step.api == 'Produce' else None
+    """The right batch, which Kafka holds up for one that it has refused, or has had already."""
+    batch = case.batch()
     if batch is None or not batch.transactional or (case.kafka, case.fencepost) != (REFUSED_SEQUENCE, WRITTEN):
         return False
-    index = list(case.step.about)[index]
+    index = list(case.step.about)[case.path[3]]
+    if not case.sequence.may_follow(batch, index):
+        return False
     before = (step.about[index] for step in case.sequence.past[:-1] if step.api == 'Produce' and index in step.about)
     return any(b.transactional and (b.pid, b.epoch) == (batch.pid, batch.epoch) and b.sequence < batch.sequence for b in before)
 
 
+def older_duplicate(case):
+    """A batch that is written already, and not the newest: after a restart Kafka knows the newest alone."""
+    batch = case.batch()
+    if batch is None or not case.sequence.restarted or (case.kafka, case.fencepost) != (REFUSED_SEQUENCE, WRITTEN):
+        return False
+    index = list(case.step.about)[case.path[3]]
+    return batch.sequence + batch.count < case.sequence.next.get((batch.pid, batch.epoch, index), 0)
+
+
 def exhausted(case):
-    return case.step.api == 'InitProducerId' and case.kafka == 'UNKNOWN_SERVER_ERROR' and case.sequence.exhausted
+    return case.step.api == 'InitProducerId' and case.kafka == 'UNKNOWN_SERVER_ERROR' and case.sequence.exhausted and \
+        case.fencepost in ('NONE', 'PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH')
 
 
 def last_epoch(case):
-    return case.step.api == 'InitProducerId' and case.sequence.restarted and case.fencepost == 'NONE' and \
-        case.kafka == ('PRODUCER_FENCED' if case.step.version >= 4 else 'INVALID_PRODUCER_EPOCH')
+    step = case.step
+    return step.api == 'InitProducerId' and case.sequence.restarted and case.fencepost == 'NONE' and \
+        case.kafka == ('PRODUCER_FENCED' if step.version >= 4 else 'INVALID_PRODUCER_EPOCH') and \
+        (step.fields['producer_id'], step.fields['producer_epoch']) in case.sequence.pairs[step.name]
 
 
 def negative_marker(case):
@@ -80,6 +94,8 @@ KNOWN = (
     Known('a transactional batch without a producer id', BETTER + 'idem-txn-without-producer-id.json', no_producer_id, parts=True),
     Known('the sequence that is waited for', BETTER + 'idem-txn-refused-sequence-then-right-one.json, idem-txn-late-retry-then-next.json',
           lowest_sequence, parts=True),
+    Known('a batch again that was written before a restart', 'testing/conformance/scenarios/idempotence.py, idem-restart-older-duplicates',
+          older_duplicate, parts=False),
     Known('the legal retry at the last epoch', 'docs/transactions.md, coordinator trap 10', exhausted, parts=True),
     Known('the last epoch after a restart', 'docs/transactions.md, coordinator trap 9', last_epoch, parts=True),
     Known('a marker with a negative producer id or epoch', BETTER + 'marker-negative-pid.json, marker-negative-epoch.json', negative_marker,

@@ -214,6 +214,12 @@ class Sequence:
         sequence = self.random.choice((last,) * 10 + (last + 2, max(last - 1, 0), max(last - 2, 0), 0))
         return Batch(*pair, sequence, self.random.choice((1, 1, 2)), transactional, self.clock)
 
+    def may_follow(self, batch, index):
+        """Whether a batch goes on where its producer was in that partition: after its last one, from 0 at a new epoch, anywhere if it is new."""
+        expected = self.next.get((batch.pid, batch.epoch, index))
+        is_new = not any((pid, at) == (batch.pid, index) for pid, _, at in self.next)
+        return batch.sequence == expected if expected is not None else is_new or batch.sequence == 0
+
     def produced(self, name, given, version, batches):
         data = [dict(index=index, records=batch) for index, batch in batches.items()]
         topic = dict(topic_id=TOPIC_ID) if version >= 13 else dict(name=self.topic)
