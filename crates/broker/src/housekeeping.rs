@@ -13,10 +13,6 @@ use crate::boot::StartError;
 use crate::cx::Cx;
 use crate::sync::Durability;
 
-/// What would be believed of another log of the same name, to its harm.
-const OF_THE_CONTENT: [Checkpoint; 3] =
-    [Checkpoint::RecoveryPoint, Checkpoint::LogStart, Checkpoint::Cleaner];
-
 type Chore = fn(&Arc<Broker>, &mut Cx);
 
 impl Broker {
@@ -85,7 +81,7 @@ impl Broker {
     /// Forgets what is remembered of deleted partitions: the next topic of the name must not be taken for clean, nor begin
     /// where the last one did.
     pub(crate) fn forget_deleted(self: &Arc<Self>, cx: &mut Cx) {
-        if let Err(error) = self.log_dir.write_checkpoints(&OF_THE_CONTENT, || self.log_offsets()) {
+        if let Err(error) = self.log_dir.write_checkpoints(&Checkpoint::ALL, || self.log_offsets()) {
             chore_failed(self, cx, &error);
         }
     }

@@ -30,7 +30,7 @@
 //! - L6: no content of a file makes this crate panic or allocate more than a named limit or the file's own size.
 //! - L7: a crash leaves a prefix of what was appended, all of it that was acknowledged. (Where a cleaner leaves gaps between
 //!   segments, one that a crash made cannot be told from its own, and what follows it is kept; none of that was
-//!   acknowledged.)
+//!   acknowledged. Where somebody took a segment away, what is known to have been acknowledged is kept behind the gap.)
 //! - L8: producer state outlives the data it came from; only expiry and full truncation take it away.
 
 mod cleaner;

@@ -229,11 +229,11 @@ impl LogDir {
             clean: self.was_clean() && &*partition.topic != METADATA_TOPIC,
             recovery_point: remembered(Checkpoint::RecoveryPoint),
             log_start_offset: remembered(Checkpoint::LogStart),
+            high_watermark: remembered(Checkpoint::HighWatermark),
             cleaner_checkpoint: self.offset(Checkpoint::Cleaner, &partition),
         };
-        let high_watermark = remembered(Checkpoint::HighWatermark);
         let mut log = Log::open(self.disk.clone(), partition, topic_id, config, recovery, now)?;
-        log.update_high_watermark(high_watermark);
+        log.update_high_watermark(recovery.high_watermark);
         Ok(log)
     }
 

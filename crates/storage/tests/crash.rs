@@ -49,6 +49,7 @@ struct Life {
     /// What the checkpoint says.
     recovery_point: Offset,
     log_start: Offset,
+    high_watermark: Offset,
     tickets: Vec<FlushTicket>,
     sequences: [i32; PRODUCERS as usize],
     in_transaction: [bool; PRODUCERS as usize],
@@ -69,6 +70,7 @@ impl Life {
             acknowledged: Offset(0),
             recovery_point: Offset(0),
             log_start: Offset(0),
+            high_watermark: Offset(0),
             tickets: Vec::new(),
             sequences: [0; PRODUCERS as usize],
             in_transaction: [false; PRODUCERS as usize],
@@ -201,6 +203,7 @@ impl Life {
     fn checkpoint(&mut self) {
         self.recovery_point = self.log.recovery_point();
         self.log_start = self.log.log_start_offset();
+        self.high_watermark = self.log.high_watermark();
     }
 
     fn crash(&mut self) {
@@ -219,6 +222,7 @@ impl Life {
         Recovery {
             recovery_point: self.recovery_point,
             log_start_offset: self.log_start,
+            high_watermark: self.high_watermark,
             ..Recovery::default()
         }
     }

@@ -30,6 +30,8 @@ pub struct Recovery {
     pub recovery_point: Offset,
     /// From the log-start checkpoint; 0 where it says nothing.
     pub log_start_offset: Offset,
+    /// From the high-watermark checkpoint; 0 where it says nothing.
+    pub high_watermark: Offset,
     /// From the cleaner checkpoint; `None` where it says nothing.
     pub cleaner_checkpoint: Option<Offset>,
 }
@@ -90,7 +92,7 @@ impl Log {
         self.repair_positions(&faults, first_recovered)?;
         self.read_last_segment(first_recovered)?;
         self.repair_aborts(&faults, first_recovered, now.wall)?;
-        self.fold(first_recovered, recovery.clean, now.wall)?;
+        self.fold(first_recovered, recovery, now.wall)?;
         if is_epoch_file_lost {
             self.rebuild_epochs()?;
         }
@@ -220,7 +222,8 @@ impl Log {
 
     /// Folds the log into producer state, from the newest snapshot that covers what need not be looked at, and on the way
     /// recovers the segments that must be.
-    fn fold(&mut self, first_recovered: usize, is_clean: bool, now: Millis) -> Result<(), StorageError> {
+    fn fold(&mut self, first_recovered: usize, recovery: Recovery, now: Millis) -> Result<(), StorageError> {
+        let is_clean = recovery.clean;
         let end = self.segments.last().map_or(Offset(0), |last| last.end_offset);
         let known_before = self.segments.get(first_recovered).map_or(end, |segment| segment.base_offset);
         let from = self.load_snapshot_below(known_before, now)?;
@@ -236,7 +239,7 @@ impl Log {
                 self.replay_segment(at, from)?;
             }
             at += 1;
-            if at > first_recovered && at < self.segments.len() && self.is_broken_before(at) {
+            if at > first_recovered && at < self.segments.len() && self.is_broken_before(at, recovery) {
                 self.drop_segments_after(at - 1)?;
             }
             if let Some(next) = self.segments.get(at).map(|next| next.base_offset)
@@ -249,19 +252,23 @@ impl Log {
         Ok(())
     }
 
-    /// Whether the segment does not go on where the one before it ends. Beyond it: the end of that one was lost in a crash
-    /// that the beginning of this one survived. Kafka's cleaner leaves such gaps, too: below its checkpoint they are taken for
-    /// its own, whatever the policy is by now, and in a compacted log also where there is no checkpoint (ours leaves none,
-    /// and there always is one). Before it: this one was cut away,
-    /// and the crash has undone that. Nothing from there on was ever acknowledged, and a log keeps a prefix of what was
-    /// appended.
+    /// Whether the segment does not go on where the one before it ends.
     ///
-    /// Differs from Kafka, which keeps the segment.
-    fn is_broken_before(&self, at: usize) -> bool {
+    /// - Beyond it: the end of that one was lost in a crash that the beginning of this one survived. Nothing from there on was
+    ///   ever acknowledged, and a log keeps a prefix of what was appended.
+    /// - But a crash has made no gap below the high watermark that was noted, where all was acknowledged, nor is one of
+    ///   interest below the log start: somebody took a segment away, and what follows stays.
+    /// - Kafka's cleaner leaves gaps, too: below its checkpoint they are taken for its own, whatever the policy is by now, and
+    ///   in a compacted log also where there is no checkpoint (ours leaves no gaps, and there always is one).
+    /// - Before it: this one was cut away, and the crash has undone that.
+    ///
+    /// Differs from Kafka, which keeps the segment, whatever is known of it.
+    fn is_broken_before(&self, at: usize, recovery: Recovery) -> bool {
         let (end, base) = (self.segments[at - 1].end_offset, self.segments[at].base_offset);
+        let is_known = base <= recovery.high_watermark.max(recovery.log_start_offset);
         let is_compacted = self.config.cleanup_policy.compact;
         let may_be_cleaned = self.cleaner_checkpoint.map_or(is_compacted, |clean_end| base <= clean_end);
-        base < end || (base > end && !may_be_cleaned)
+        base < end || (base > end && !may_be_cleaned && !is_known)
     }
 
     /// Replays the batches of a believed segment from `from` on.
