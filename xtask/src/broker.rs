@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::workspace;
+use crate::{dist, workspace};
 
 /// How long a broker may take until it says that it is ready.
 const READY_MAX: Duration = Duration::from_secs(180);
@@ -23,7 +23,7 @@ const STOP_MAX: Duration = Duration::from_secs(30);
 /// Which broker a task drives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Program {
-    /// This project's, built in release mode.
+    /// This project's, as it is given to people.
     #[default]
     Fencepost,
     /// Apache Kafka 4.4 from its Maven jars: the oracle and the peer.
@@ -34,13 +34,7 @@ impl Program {
     /// Builds or fetches what the program needs, and returns its executable, which knows `serve`.
     pub fn prepare(self) -> Result<PathBuf> {
         match self {
-            Program::Fencepost => {
-                let built = workspace::cargo()
-                    .args(["build", "--quiet", "--release", "--locked", "--package", "fencepost"])
-                    .status()?;
-                ensure!(built.success(), "building the broker failed");
-                Ok(workspace::target_dir().join("release").join("fencepost"))
-            }
+            Program::Fencepost => dist::build(),
             Program::Kafka => {
                 let script = workspace::root().join("testing/interop/kafka.sh");
                 ensure!(

@@ -12,6 +12,7 @@ mod check;
 mod ci;
 mod codegen;
 mod conformance;
+mod dist;
 mod interop;
 mod mutate;
 mod process;
@@ -45,6 +46,8 @@ enum Task {
     Mutate(mutate::Mutate),
     /// Figures beside Apache Kafka on the same machine; writes docs/performance.md.
     Bench(bench::Bench),
+    /// The broker as one static file, which loads nothing else.
+    Dist,
     /// Generates the codecs from the schema, and docs/configuration.md from the table of keys.
     Codegen {
         /// Only fail where generated files are stale.
@@ -72,6 +75,7 @@ fn main() -> Result<ExitCode> {
         Task::Interop(options) => interop::run(&options)?,
         Task::Mutate(options) => mutate::run(&options)?,
         Task::Bench(options) => bench::run(&options)?,
+        Task::Dist => dist::run()?,
         Task::Codegen { check } => generate(check)?,
         Task::Ci => ci::run(),
         Task::RestartBroker { socket, how } => return conformance::restart_broker(&socket, &how),
