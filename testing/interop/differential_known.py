@@ -75,6 +75,12 @@ def exhausted(case):
         case.fencepost in ('NONE', 'PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH')
 
 
+def replaced(case):
+    """A producer id that a rotation has replaced."""
+    has_rotated = any(len({pid for pid, _ in case.sequence.pairs[name]}) > 1 for name in case.sequence.names)
+    return has_rotated and case.kafka == 'INVALID_PRODUCER_ID_MAPPING' and case.fencepost in ('PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH')
+
+
 def last_epoch(case):
     step = case.step
     return step.api == 'InitProducerId' and case.sequence.restarted and case.fencepost == 'NONE' and \
@@ -97,6 +103,7 @@ KNOWN = (
     Known('a batch again that was written before a restart', 'testing/conformance/scenarios/idempotence.py, idem-restart-older-duplicates',
           older_duplicate, parts=False),
     Known('the legal retry at the last epoch', 'docs/transactions.md, coordinator trap 10', exhausted, parts=True),
+    Known('the holder of a replaced producer id', 'docs/decisions/0011-a-replaced-producer-id-is-fenced.md', replaced, parts=False),
     Known('the last epoch after a restart', 'docs/transactions.md, coordinator trap 9', last_epoch, parts=True),
     Known('a marker with a negative producer id or epoch', BETTER + 'marker-negative-pid.json, marker-negative-epoch.json', negative_marker,
           parts=False),
@@ -107,7 +114,7 @@ def explained(step, sequence, found):
     """(the differences that nothing explains, the known ones that explain the others)"""
     reasons = {}
     for path, kafka, fencepost in found:
-        if path and path[-1] == 'error_code':
+        if path and path[-1] in ('error_code', 'partition_error_code'):
             case = Case(step, path, kafka, fencepost, sequence)
             reasons |= {path[:-1]: known for known in KNOWN if known.met(case)}
     # What stands beside a code goes with it.

@@ -99,7 +99,9 @@ fn one(broker: &Arc<Broker>, cx: &mut Cx, entry: Transactions, client: Option<&C
         partitions,
         transaction_version: if client.is_some() { TransactionVersion::V0 } else { TransactionVersion::V2 },
     };
-    if client.is_some_and(|connection| broker.is_doubtful(connection, add.producer(), &Step::Add)) {
+    // An answer without partitions has no place for the doubt.
+    let doubted = client.filter(|_| !add.partitions.is_empty());
+    if doubted.is_some_and(|connection| broker.is_doubtful(connection, add.producer(), &Step::Add)) {
         let codes = codes(&entry, |_| ErrorCode::ConcurrentTransactions);
         return done(broker, cx, codes);
     }

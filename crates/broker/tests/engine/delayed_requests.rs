@@ -104,6 +104,20 @@ fn a_delayed_end_between_two_transactions_changes_nothing() {
     assert_eq!(run.committed(0), ["first", "second"]);
 }
 
+/// An add that names no partition has an answer without a place for a code, so that its sender would take a doubt for success:
+/// it is believed, and there is a transaction that its sender can end, as in Kafka.
+#[test]
+fn an_add_of_no_partition_cannot_be_told_to_come_again() {
+    let run = Reconnecting::new();
+    assert_eq!(run.end(1, true), 0);
+    let mut request = run.producer.add_request("t", 0);
+    request.v3_and_below_topics[0].partitions.clear();
+    let answer = run.producer.client.ask(3, &request);
+    assert!(answer.results_by_topic_v3_and_below[0].results_by_partition.is_empty());
+    assert_eq!(transaction_state(&run.next, "x"), "Ongoing");
+    assert_eq!(run.end(1, true), 0);
+}
+
 /// A batch of an aborted transaction fits the sequence of the next one: before that has added the partition the verification
 /// refuses it, after that its connection does, and once the partition has records of the transaction, too.
 #[test]
