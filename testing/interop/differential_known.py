@@ -50,15 +50,15 @@ def no_producer_id(case):
 
 
 def lowest_sequence(case):
-    """The right batch, which Kafka holds up for one that it has refused, or has had already."""
+    """The right batch, plain or not, which Kafka holds up for a transactional one that it has refused, or has had already, of whichever epoch."""
     batch = case.batch()
-    if batch is None or not batch.transactional or (case.kafka, case.fencepost) != (REFUSED_SEQUENCE, WRITTEN):
+    if batch is None or (case.kafka, case.fencepost) != (REFUSED_SEQUENCE, WRITTEN):
         return False
     index = list(case.step.about)[case.path[3]]
     if not case.sequence.may_follow(batch, index):
         return False
     before = (step.about[index] for step in case.sequence.past[:-1] if step.api == 'Produce' and index in step.about)
-    return any(b.transactional and (b.pid, b.epoch) == (batch.pid, batch.epoch) and b.sequence < batch.sequence for b in before)
+    return any(b.transactional and b.pid == batch.pid and b.sequence < batch.sequence for b in before)
 
 
 def older_duplicate(case):
