@@ -147,10 +147,6 @@ fn nodes(image: &Image) -> Vec<Nodes> {
 
 /// Up to this version each feature has a result of its own.
 const RESULTS_UNTIL: i16 = 1;
-/// From this version on a feature says which kind of update it wants.
-const UPGRADE_TYPE_FROM: i16 = 1;
-const UPGRADE: i8 = 1;
-const SAFE_DOWNGRADE: i8 = 2;
 
 /// Finalizes levels of features, all or none.
 ///
@@ -163,7 +159,7 @@ pub(crate) fn update_features(
 ) {
     let version = exchange.version();
     let names: Vec<String> = request.feature_updates.iter().map(|update| update.feature.clone()).collect();
-    let updates = request.feature_updates.into_iter().map(|update| feature_update(version, update));
+    let updates = request.feature_updates.into_iter().map(feature_update);
     let update = Request::UpdateFeatures { updates: updates.collect(), validate_only: request.validate_only };
     ask_controller(broker, cx, update, move |_, _, reply| {
         let result = match reply {
@@ -183,17 +179,20 @@ pub(crate) fn update_features(
     });
 }
 
-fn feature_update(version: i16, update: update_features_request::FeatureUpdates) -> FeatureUpdate {
-    let upgrade_type = match (version >= UPGRADE_TYPE_FROM, update.allow_downgrade) {
-        (true, _) => update.upgrade_type,
-        (false, true) => SAFE_DOWNGRADE,
-        (false, false) => UPGRADE,
-    };
-    FeatureUpdate { feature: update.feature, level: update.max_version_level, upgrade_type }
+/// Version 0 has a flag that allows a downgrade, and no kind of update. As in Kafka the flag counts for nothing, and an update of
+/// that version is an upgrade.
+fn feature_update(update: update_features_request::FeatureUpdates) -> FeatureUpdate {
+    FeatureUpdate {
+        feature: update.feature,
+        level: update.max_version_level,
+        upgrade_type: update.upgrade_type,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use fencepost_types::wire::Reader;
+
     use super::*;
 
     /// Brokers are described here, controllers elsewhere, and other kinds nowhere (KIP-919).
@@ -206,17 +205,20 @@ mod tests {
         assert_eq!(code(3), Err(ErrorCode::UnsupportedEndpointType));
     }
 
-    /// Version 0 says with a flag what later versions say with a type (KIP-778).
+    /// A flag of version 0 that allows a downgrade does not make one (as Kafka 4.4.0 answers).
     #[test]
-    fn upgrade_types_of_version_0() {
-        let update = |allow_downgrade| update_features_request::FeatureUpdates {
+    fn updates_of_version_0_are_upgrades() {
+        let mut w = fencepost_types::wire::Writer::new();
+        let update = update_features_request::FeatureUpdates {
             feature: "transaction.version".to_owned(),
             max_version_level: 1,
-            upgrade_type: 3,
-            allow_downgrade,
+            allow_downgrade: true,
+            ..Default::default()
         };
-        assert_eq!(feature_update(0, update(false)).upgrade_type, 1);
-        assert_eq!(feature_update(0, update(true)).upgrade_type, 2);
-        assert_eq!(feature_update(1, update(true)).upgrade_type, 3);
+        UpdateFeaturesRequest { feature_updates: vec![update], ..Default::default() }.encode(&mut w, 0);
+        let read = UpdateFeaturesRequest::decode(&mut Reader::new(w.into_bytes()), 0).unwrap();
+        assert!(read.feature_updates[0].allow_downgrade);
+        let updates: Vec<_> = read.feature_updates.into_iter().map(feature_update).collect();
+        assert_eq!((updates[0].upgrade_type, updates[0].level), (1, 1));
     }
 }
