@@ -21,7 +21,7 @@ use list::{Mutation, Test};
 /// Where the mistakes are listed.
 const DIRECTORY: &str = "testing/mutations";
 /// Longer than any test takes, and what depends on a core crate takes to build.
-const LIMIT: Duration = Duration::from_secs(900);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// What to try.
 #[derive(Args, Debug)]
@@ -95,7 +95,7 @@ fn read_lists() -> Result<Vec<Mutation>> {
     Ok(mutations)
 }
 
-/// The tree as it stands, beside the build directory's own things. What has not changed since the last time keeps its
+/// The tree as it stands, in the build directory, with one of its own. What has not changed since the last time keeps its
 /// time, so that it is not built again.
 fn copy_of_the_tree() -> Result<PathBuf> {
     let tree = workspace::target_dir().join("xtask/mutate");
@@ -118,7 +118,8 @@ fn run_test(tree: &Path, test: &Test) -> Result<Ended> {
     // Two streams into one file: neither can fill up while the other is read.
     let output = tree.join("target-output.txt");
     let file = fs::File::create(&output)?;
-    command.env("CARGO_TARGET_DIR", workspace::target_dir());
+    // Cargo tells a copy from the original by neither name nor path: what is built of a mistake must not be found by others.
+    command.env("CARGO_TARGET_DIR", tree.join("target"));
     command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     let mut child = Guarded(command.spawn()?);
     let Ok(status) = wait(&mut child, LIMIT) else {

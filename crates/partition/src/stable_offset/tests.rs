@@ -41,14 +41,23 @@ fn the_earliest_transaction_counts() {
     let mut replica = Replica::new();
     replica.produce(txn(1, 0, 0, 1)).unwrap();
     replica.produce(txn(2, 0, 0, 1)).unwrap();
+    replica.replicate();
+    assert_eq!(replica.last_stable_offset(), 0, "both are open");
     replica.mark(abort(1, 0, 0), Some(1)).unwrap();
-    replica.replicate_to(2);
     assert_eq!(replica.last_stable_offset(), 0);
     replica.replicate();
     assert_eq!(replica.last_stable_offset(), 1);
     replica.mark(commit(2, 0, 0), Some(1)).unwrap();
     replica.replicate();
     assert_eq!(replica.last_stable_offset(), 4);
+    for producer_id in [1, 2] {
+        replica.produce(txn(producer_id, 0, 1, 1)).unwrap();
+    }
+    for producer_id in [1, 2] {
+        replica.mark(commit(producer_id, 0, 0), Some(1)).unwrap();
+    }
+    replica.replicate_to(6);
+    assert_eq!(replica.last_stable_offset(), 4, "both markers are not replicated");
 }
 
 /// A log start beyond an open transaction's beginning clamps the offset; the transaction stays open (producer-state

@@ -73,11 +73,13 @@ fn only_new_ids_and_rotations_need_a_producer_id() {
     assert_eq!(decided(&txn_at(Ongoing, V0, 32766), &init(None)), needed);
     assert_eq!(decided(&txn_at(Empty, V0, 32766), &init(Some((P, 7)))), "PRODUCER_FENCED");
     assert_eq!(decided(&txn_at(Empty, V0, 32765), &init(None)), "Empty: NONE 100/32766");
-    let mut request = with_fresh(init(None));
-    if let Request::InitProducerId(inner) = &mut request {
-        inner.fresh_producer_id = Some(P);
+    for no_producer_id in [P, ProducerId::NONE] {
+        let mut request = with_fresh(init(None));
+        if let Request::InitProducerId(inner) = &mut request {
+            inner.fresh_producer_id = Some(no_producer_id);
+        }
+        assert_eq!(decided(&txn_at(Empty, V0, 32766), &request), needed);
     }
-    assert_eq!(decided(&txn_at(Empty, V0, 32766), &request), needed);
 }
 
 /// §6, first row: a record without an epoch counts as new, whatever pair is expected (coordinator trap 28).

@@ -212,3 +212,13 @@ fn each_decided_transaction_owes_its_own() {
     coordinator.settle();
     assert_eq!(coordinator.shard.markers_owed().count(), 0);
 }
+
+/// X4, X5: what is known of markers is of the newest decision and of its partitions; a check says so when it is not.
+#[test]
+#[should_panic(expected = "X4: tx owes nothing and is not complete")]
+fn a_check_notices_what_nobody_completes() {
+    let mut coordinator = Coordinator::with(V2, txn_in(PrepareCommit, V2));
+    let settled = MarkerProgress::Settled(about(&coordinator, &[0, 1]));
+    coordinator.shard.absorb_progress(settled);
+    coordinator.shard.check();
+}

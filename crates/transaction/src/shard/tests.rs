@@ -276,3 +276,25 @@ fn random_runs_reach_every_corner() {
         assert!(reached.contains(corner), "{corner} is never reached: {reached:?}");
     }
 }
+
+/// X2: a check notices two ids with one producer id.
+#[test]
+#[should_panic(expected = "X2: tx shares producer id 100")]
+fn a_check_notices_a_shared_producer_id() {
+    let mut coordinator = Coordinator::with(V2, txn_in(TransactionState::Empty, V2));
+    coordinator.append(&record("another", txn_in(TransactionState::Empty, V2)));
+    coordinator.shard.check();
+}
+
+/// X1: what a load would give is all there is from level 1 on; at level 0 it is what a value without tags holds.
+#[test]
+fn what_a_load_would_give() {
+    let whole = txn_in(TransactionState::Ongoing, V2);
+    for (level, expected) in [(V0, whole.as_version_0()), (V1, whole.clone()), (V2, whole.clone())] {
+        let mut coordinator = Coordinator::with(level, txn_in(TransactionState::Empty, V2));
+        coordinator.add((P, 5), &[0, 1], V2);
+        let [(_, txn)] = &coordinator.shard.as_loaded().collect::<Vec<_>>()[..] else { panic!("one id") };
+        let expected = TxnMetadata { start: txn.start, last_update: txn.last_update, ..expected };
+        assert_eq!(*txn, expected, "{level:?}");
+    }
+}

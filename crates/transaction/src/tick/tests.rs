@@ -92,10 +92,11 @@ fn timeouts_come_in_order() {
     assert_eq!(coordinator.tick(), expected);
 }
 
-/// A timeout that needs a producer id, while there is none, holds up neither other timeouts nor expiry.
+/// A timeout that needs a producer id, while there is none, holds up neither later timeouts nor expiry.
 #[test]
 fn a_missing_producer_id_holds_up_nobody_else() {
-    let mut coordinator = Coordinator::with(V2, txn_at(Ongoing, V2, 32766));
+    let first = TxnMetadata { start: Millis(T - 30), ..txn_at(Ongoing, V2, 32766) };
+    let mut coordinator = Coordinator::with(V2, first);
     coordinator.append(&record("later", with_producer(txn_in(Ongoing, V2), 1)));
     coordinator.append(&record("unused", with_producer(txn_in(Empty, V2), 2)));
     coordinator.now = at(700_000_000);

@@ -88,3 +88,12 @@ fn timeouts_and_expiry_are_due_on_their_own_clocks() {
     assert_eq!(coordinator.tick().len(), 1);
     assert_eq!(coordinator.state(), (PrepareAbort, P, 6));
 }
+
+/// X7: a check notices a deadline of what is not open.
+#[test]
+#[should_panic(expected = "X7: a deadline of tx")]
+fn a_check_notices_a_deadline_without_a_transaction() {
+    let mut coordinator = Coordinator::with(V2, txn_in(TransactionState::CompleteCommit, V2));
+    coordinator.shard.timeouts.set(&TransactionalId::from(TX), mono(1));
+    coordinator.shard.check();
+}
