@@ -73,6 +73,7 @@ fn only_open_transactions_time_out() {
 fn timeouts_survive_a_load() {
     let mut coordinator = Coordinator::with(V2, txn_in(Ongoing, V2));
     let due = coordinator.shard.next_deadline();
+    coordinator.now = at(30_000);
     coordinator.restart();
     assert_eq!(coordinator.shard.next_deadline(), due);
     coordinator.now = at(3_600_000);
