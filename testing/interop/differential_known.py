@@ -76,7 +76,10 @@ def exhausted(case):
 
 
 def replaced(case):
-    """A producer id that a rotation has replaced."""
+    """A producer id that a rotation has replaced, named by a request of version 2."""
+    first = {'EndTxn': 5, 'Produce': 12, 'TxnOffsetCommit': 5, 'AddPartitionsToTxn': 4}
+    if case.step.version < first.get(case.step.api, 100):
+        return False
     has_rotated = any(len({pid for pid, _ in case.sequence.pairs[name]}) > 1 for name in case.sequence.names)
     return has_rotated and case.kafka == 'INVALID_PRODUCER_ID_MAPPING' and case.fencepost in ('PRODUCER_FENCED', 'INVALID_PRODUCER_EPOCH')
 

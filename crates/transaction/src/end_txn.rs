@@ -10,6 +10,7 @@ use crate::errors::Refusal;
 use crate::request::{EndTxn, Reply};
 use crate::shard::{
     Outcome, TransactionShard, fenced, fresh_producer_id, refuse_other_epoch, refuse_other_producer,
+    refuse_replaced_producer,
 };
 use crate::state::{LAST_CLIENT_EPOCH, TransactionState, TxnMetadata};
 
@@ -30,7 +31,7 @@ impl TransactionShard {
     fn end_without_bump(&self, now: Now, token: Token, request: &EndTxn, txn: &TxnMetadata) -> Outcome {
         let EndTxn { transactional_id: id, result, .. } = request;
         let ended = Reply::Ended { producer_id: ProducerId::NONE, producer_epoch: ProducerEpoch::NONE };
-        refuse_other_producer(txn, request.producer_id, request.producer_epoch)?;
+        refuse_other_producer(txn, request.producer_id)?;
         refuse_other_epoch(txn, request.producer_epoch)?;
         self.refuse_completing(id, txn)?;
         match (txn.state, result) {
@@ -50,7 +51,9 @@ impl TransactionShard {
         self.refuse_completing(id, txn)?;
         let relation = EpochRelation::of(request, txn);
         if relation != EpochRelation::RetryAfterRotation {
-            refuse_other_producer(txn, request.producer_id, request.producer_epoch)?;
+            let (producer_id, producer_epoch) = (request.producer_id, request.producer_epoch);
+            refuse_replaced_producer(txn, producer_id, producer_epoch, request.transaction_version)?;
+            refuse_other_producer(txn, producer_id)?;
         }
         let invalid = Err(Refusal::InvalidTxnState { state: txn.state, result: *result });
         let is_retry = match relation {

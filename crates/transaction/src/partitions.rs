@@ -7,7 +7,9 @@ use fencepost_coordinator::{Decision, Token};
 use fencepost_types::Now;
 
 use crate::request::{AddPartitions, Reply, VerifyPartitions};
-use crate::shard::{Outcome, Soft, TransactionShard, refuse_other_epoch, refuse_other_producer};
+use crate::shard::{
+    Outcome, Soft, TransactionShard, refuse_other_epoch, refuse_other_producer, refuse_replaced_producer,
+};
 use crate::state::TransactionState;
 
 impl TransactionShard {
@@ -17,8 +19,10 @@ impl TransactionShard {
         let id = &request.transactional_id;
         let txn = self.lookup(id)?;
         self.refuse_completing(id, txn)?;
-        refuse_other_producer(txn, request.producer_id, request.producer_epoch)?;
-        refuse_other_epoch(txn, request.producer_epoch)?;
+        let (producer_id, producer_epoch) = (request.producer_id, request.producer_epoch);
+        refuse_replaced_producer(txn, producer_id, producer_epoch, request.transaction_version)?;
+        refuse_other_producer(txn, producer_id)?;
+        refuse_other_epoch(txn, producer_epoch)?;
         let is_open = txn.state == TransactionState::Ongoing;
         if is_open && request.partitions.iter().all(|partition| txn.partitions.contains(partition)) {
             return Ok(Decision::answer(token, Reply::PartitionsAdded));
@@ -36,7 +40,7 @@ impl TransactionShard {
     pub(crate) fn decide_verify_partitions(&self, token: Token, request: &VerifyPartitions) -> Outcome {
         let id = &request.transactional_id;
         let txn = self.lookup(id)?;
-        refuse_other_producer(txn, request.producer_id, request.producer_epoch)?;
+        refuse_other_producer(txn, request.producer_id)?;
         refuse_other_epoch(txn, request.producer_epoch)?;
         self.refuse_completing(id, txn)?;
         let verified = request

@@ -175,20 +175,26 @@ impl TransactionShard {
     }
 }
 
-/// Refuses a producer id other than the current one. Who holds the one that it took over from is an older instance,
-/// fenced like one at an older epoch; any other is a stranger.
-pub(crate) fn refuse_other_producer(
-    txn: &TxnMetadata,
-    given: ProducerId,
-    given_epoch: ProducerEpoch,
-) -> Result<(), Refusal> {
+/// Refuses a producer id other than the current one.
+pub(crate) fn refuse_other_producer(txn: &TxnMetadata, given: ProducerId) -> Result<(), Refusal> {
     if given == txn.producer_id {
         Ok(())
-    } else if given == txn.replaced_producer_id && given > ProducerId::NONE {
-        Err(fenced(txn, given_epoch))
     } else {
         Err(Refusal::ProducerIdMapping { given, current: txn.producer_id })
     }
+}
+
+/// Refuses the holder of the producer id that the current one took over from: an older instance, fenced like one at an
+/// older epoch. For version 2, whose clients end there on it; below it such a holder is a stranger, as with
+/// Kafka.
+pub(crate) fn refuse_replaced_producer(
+    txn: &TxnMetadata,
+    given: ProducerId,
+    given_epoch: ProducerEpoch,
+    version: TransactionVersion,
+) -> Result<(), Refusal> {
+    let is_replaced = given == txn.replaced_producer_id && given > ProducerId::NONE;
+    if version.bumps_epoch() && is_replaced { Err(fenced(txn, given_epoch)) } else { Ok(()) }
 }
 
 /// Refuses an epoch other than the current one, above or below; none never matches (`coordinator trap 28`).

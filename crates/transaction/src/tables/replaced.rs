@@ -1,5 +1,5 @@
 //! The holder of the producer id that the current one took over from. A row of the specification calls whoever names
-//! another producer id a stranger; here this one is known, and fenced as at an older epoch.
+//! another producer id a stranger; here this one is known, and under version 2 fenced as at an older epoch.
 
 use super::*;
 
@@ -40,15 +40,14 @@ pub(super) fn cases() -> Vec<Case> {
                 let seen = outcome(V2, Some(&txn), &request);
                 cases.push(Case::new(row, format!("{name}, {what}, {epoch}"), seen, expected));
             };
-            for version in [V0, V2] {
-                let what = format!("TV{}", version.level());
-                push(row("ours | replaced, add"), &what, add(old, &[0], version), expected);
-            }
-            push("ours | replaced, verify", "verify", verify(old, &[0]), FENCED);
+            push(row("ours | replaced, add"), "add", add(old, &[0], V2), expected);
+            // Below version 2 it is the specification's stranger.
+            let older = if is_completing { COMPLETING } else { STRANGE };
+            push(row("7.1 | 5 other producer id"), "add below version 2", add(old, &[0], V0), older);
+            push("7.2 | 2 other producer id", "verify", verify(old, &[0]), STRANGE);
             for (result, version) in [Commit, Abort].into_iter().flat_map(|r| [(r, V0), (r, V1)]) {
-                // Without version 2 the completing is told after the producer id (§9.2).
                 let what = format!("{result:?} TV{}", version.level());
-                push("ours | replaced, EndTxn 0/1", &what, end(old, result, version), FENCED);
+                push("9.2 | other producer id", &what, end(old, result, version), STRANGE);
             }
             for result in [Commit, Abort] {
                 let expected = match overflow_retry(&txn, epoch, result) {
@@ -156,7 +155,7 @@ fn remembered() -> Vec<Case> {
         Coordinator::with(V2, TxnMetadata { replaced_producer_id: REPLACED, ..txn_at(Empty, V2, LAST) });
     coordinator.init(None);
     for (producer, expected) in [((REPLACED, LAST), STRANGE), ((P, LAST), FENCED)] {
-        let request = end(producer, Commit, V0);
+        let request = end(producer, Commit, V2);
         let seen = word(&coordinator.ask(&request));
         cases.push(Case::new("ours | replaced before that", format!("{producer:?}"), seen, expected));
     }

@@ -92,9 +92,10 @@ fn written(before: &TxnMetadata, state: TransactionState, change: impl FnOnce(&m
     whole_image(&after)
 }
 
-/// What another producer id than the current one is told. Ours: the holder of the replaced one is fenced.
-fn other_producer(txn: &TxnMetadata, given: ProducerId) -> String {
-    if given == REPLACED && txn.replaced_producer_id == REPLACED { FENCED } else { MAPPING }.into()
+/// What another producer id than the current one is told. Ours: under version 2 the holder of the replaced one is fenced.
+fn other_producer(txn: &TxnMetadata, given: ProducerId, version: TransactionVersion) -> String {
+    let is_replaced = given == REPLACED && txn.replaced_producer_id == REPLACED;
+    if version == V2 && is_replaced { FENCED } else { MAPPING }.into()
 }
 
 /// Partitions in the transaction, some of them, others, none.
@@ -107,7 +108,7 @@ fn expected_add(txn: &TxnMetadata, request: &AddPartitions) -> String {
         return CONCURRENT.into();
     }
     if request.producer_id != P {
-        return other_producer(txn, request.producer_id);
+        return other_producer(txn, request.producer_id, request.transaction_version);
     }
     if epoch != txn.producer_epoch.0 || epoch == -1 {
         return FENCED.into();
@@ -128,7 +129,7 @@ fn expected_add(txn: &TxnMetadata, request: &AddPartitions) -> String {
 fn expected_verify(txn: &TxnMetadata, request: &VerifyPartitions) -> String {
     let (state, epoch) = (txn.state, request.producer_epoch.0);
     if request.producer_id != P {
-        return other_producer(txn, request.producer_id);
+        return MAPPING.into();
     }
     if epoch != txn.producer_epoch.0 || epoch == -1 {
         return FENCED.into();
@@ -174,7 +175,7 @@ const BUMPING: [(TransactionState, [char; 4]); 4] = [
 fn expected_older_end(txn: &TxnMetadata, request: &EndTxn) -> String {
     let (state, epoch) = (txn.state, request.producer_epoch.0);
     if request.producer_id != P {
-        return other_producer(txn, request.producer_id);
+        return MAPPING.into();
     }
     if epoch != txn.producer_epoch.0 || epoch == -1 {
         return FENCED.into();
@@ -200,7 +201,7 @@ fn expected_bumping_end(txn: &TxnMetadata, request: &EndTxn) -> String {
     };
     let is_overflow_retry = epoch == LAST && current == 0 && request.producer_id == txn.previous_producer_id;
     if request.producer_id != P && !is_overflow_retry {
-        return other_producer(txn, request.producer_id);
+        return other_producer(txn, request.producer_id, V2);
     }
     let is_retry = epoch >= 0 && epoch.checked_add(1) == Some(current);
     let column = match (epoch == current && epoch >= 0, is_retry || is_overflow_retry) {
