@@ -74,8 +74,7 @@ const NOTES: &str = "\
   the last transaction: it seldom answers CONCURRENT_TRANSACTIONS to this client, and then costs it 20 ms.
 - *Read-process-write*: a consumer of a group reads a record, the transaction holds one record and the consumer's offset. Its
   AddOffsetsToTxn waits for no timer: Kafka is still completing the last transaction, and its refusal costs the client 100 ms.
-- *Flushing*: `log.flush.interval.messages=1`, by which Kafka promises what `fsync` does. It also delays Kafka's markers, so librdkafka's wait
-  of 1 ms no longer hides them.
+- *Flushing*: `log.flush.interval.messages=1`, by which Kafka promises what `fsync` does.
 - `fsync`: a transaction costs four syncs, one after the other: its partition added, its record, the decision, the marker. Each is in another
   file than the one before, and must not outlive a loss of power without it. The completion shares the first sync of the next transaction.
 - The ratio counts, not the rates: other work may have run on the machine meanwhile, for all alike. A busy machine delays Kafka more

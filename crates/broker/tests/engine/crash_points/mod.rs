@@ -37,7 +37,22 @@ fn every_point(settings: &[(&str, &str)], scenario: impl Fn(&mut Run) -> Outcome
             points += 1;
         }
     }
-    println!("{}: {points} crash points", std::thread::current().name().unwrap_or_default());
+    let thread = std::thread::current();
+    let test = thread.name().and_then(|name| name.rsplit("::").next()).expect("a test's thread has its name");
+    assert!(
+        documented(test).contains(&points),
+        "{test}: {points} crash points, not as docs/transactions.md has it"
+    );
+}
+
+/// How many crash points the table of docs/transactions.md gives a test: a number for each of its runs.
+fn documented(test: &str) -> Vec<usize> {
+    let page = include_str!("../../../../../docs/transactions.md");
+    let row = page.lines().find(|line| line.ends_with(&format!("| `{test}` |")));
+    let cells: Vec<&str> = row.unwrap_or_default().split(" | ").collect();
+    cells
+        .get(1)
+        .map_or_else(Vec::new, |cell| cell.split(" + ").filter_map(|number| number.parse().ok()).collect())
 }
 
 /// The disk on which every run begins.
