@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use fencepost_group::{GroupShard, Request as GroupRequest, TopicFacts, Topics, TopicsDeleted};
 use fencepost_metadata::image::ResourceType;
 use fencepost_metadata::{BrokerConfig, ConfigView, Delta, Image, LocalChange, TopicConfig};
-use fencepost_storage::StorageError;
+use fencepost_storage::{Checkpoint, StorageError};
 use fencepost_types::{ErrorCode, LeaderEpoch, PartitionIndex, TopicName, TopicPartition, Uuid};
 
 use crate::Broker;
@@ -41,7 +41,8 @@ impl Broker {
             self.drop_partition(cx, topic, *topic_id, *index);
         }
         if !gone.is_empty() {
-            self.forget_deleted(cx);
+            // The next topic of the name must not be taken for clean, nor begin where the last one did.
+            self.remember(cx, &Checkpoint::ALL);
         }
         if !delta.topics_deleted.is_empty() {
             let topics = delta.topics_deleted.iter();

@@ -154,14 +154,7 @@ impl Broker {
             bytes_after = report.bytes_after,
             "a log was compacted"
         );
-        self.write_cleaner_checkpoint(cx);
-    }
-
-    /// Remembers up to where each log is clean.
-    fn write_cleaner_checkpoint(self: &Arc<Self>, cx: &mut Cx) {
-        if let Err(error) = self.log_dir.write_checkpoints(&[Checkpoint::Cleaner], || self.log_offsets()) {
-            self.log_dir_failed(cx, &error);
-        }
+        self.remember(cx, &[Checkpoint::Cleaner]);
     }
 
     fn cleaning_failed(self: &Arc<Self>, cx: &mut Cx, current: Current, error: &StorageError) {

@@ -78,15 +78,14 @@ impl Broker {
         Ok(())
     }
 
-    /// Forgets what is remembered of deleted partitions: the next topic of the name must not be taken for clean, nor begin
-    /// where the last one did.
-    pub(crate) fn forget_deleted(self: &Arc<Self>, cx: &mut Cx) {
-        if let Err(error) = self.log_dir.write_checkpoints(&Checkpoint::ALL, || self.log_offsets()) {
+    /// Remembers what `which` are about. A full disk puts it off until the next checkpoint.
+    pub(crate) fn remember(self: &Arc<Self>, cx: &mut Cx, which: &[Checkpoint]) {
+        if let Err(error) = self.log_dir.write_checkpoints(which, || self.log_offsets()) {
             chore_failed(self, cx, &error);
         }
     }
 
-    /// At the start: the same for partitions that were deleted, or put aside, while nobody wrote that down.
+    /// At the start: forgets partitions that were deleted, or put aside, while nobody wrote that down.
     pub(crate) fn forget_strangers(self: &Arc<Self>) -> Result<(), StorageError> {
         let offsets = self.log_offsets()?;
         if self.log_dir.remembered().all(|partition| offsets.has(partition)) {
@@ -152,9 +151,7 @@ fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {
             partition.queue_sync(broker);
         }
     }
-    if let Err(error) = broker.log_dir.write_checkpoints(&Checkpoint::ALL, || broker.log_offsets()) {
-        chore_failed(broker, cx, &error);
-    }
+    broker.remember(cx, &Checkpoint::ALL);
 }
 
 /// A full disk puts a chore off until the next time; whatever else is wrong takes the log directory offline.

@@ -239,6 +239,22 @@ fn a_full_disk_puts_a_cleaning_off() {
     assert_eq!(world.stops(), Vec::<String>::new());
 }
 
+/// Nor for the sake of remembering up to where a log is clean.
+#[test]
+fn a_full_disk_puts_the_cleaners_checkpoint_off() {
+    let world = world(&[]);
+    world.create_topic_with("t", 1, &COMPACTED);
+    let client = world.client();
+    for value in ["1", "2", "3"] {
+        put(&client, "t", "a", value);
+    }
+    world.disk.faults.fail_writes(Some("cleaner-offset-checkpoint"));
+    world.advance_ms(3 * BACKOFF_MS);
+    assert!(world.disk.faults.refused_writes() > 0);
+    assert_eq!(values(&client, "t").len(), 2, "the pass itself is done");
+    assert_eq!(world.stops(), Vec::<String>::new());
+}
+
 const MIB: u64 = 1 << 20;
 /// What an internal topic of a few live keys may have left: a cleaned segment, the active one, and one between them.
 const INTERNAL_BYTES_MAX: u64 = 3 * MIB;
