@@ -106,6 +106,7 @@ impl Broker {
             config: ArcSwap::from_pointee(config),
             open: AtomicBool::new(false),
             publishing: Mutex::new(()),
+            stopping: AtomicBool::new(false),
             log_dir_is_offline: AtomicBool::new(false),
             broker_epoch: Mutex::new(BrokerEpoch::NONE),
         });

@@ -61,6 +61,8 @@ pub struct Broker {
     pub(crate) open: AtomicBool,
     /// Held while an image is being published: images take their turn. Goes before every other lock.
     pub(crate) publishing: Mutex<()>,
+    /// Whether a clean stop has begun: nothing waits any more for what may never come.
+    pub(crate) stopping: AtomicBool,
     /// Whether the log directory has failed: nothing is acknowledged any more.
     pub(crate) log_dir_is_offline: AtomicBool,
     /// The epoch of this process's registration.
@@ -139,6 +141,11 @@ impl Broker {
     /// Whether the start is over.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Acquire)
+    }
+
+    /// Whether a clean stop has begun.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
     }
 
     /// Panics if an invariant is broken. Called after every step in tests and in the simulator.

@@ -100,8 +100,26 @@ impl Broker {
         }
     }
 
+    /// A clean stop begins: whatever waits for something that may never come is answered now, and nothing new waits. A
+    /// Fetch gets what there is; a member of a group that waits for others is sent to look for its coordinator, as Kafka
+    /// does when a coordinator goes. What waits for a disk or for markers goes on, and is answered.
+    ///
+    /// The edge calls this when it has stopped taking requests, waits for their answers, and then calls [`Self::stop`].
+    pub fn end_waits(self: &Arc<Self>, now: Now) {
+        // First of all: a request that begins to wait looks at this when it can be found already.
+        self.stopping.store(true, Ordering::SeqCst);
+        self.enter(now, |broker, cx| {
+            for partition in broker.partitions.all() {
+                partition.look_again(cx);
+            }
+            for cell in broker.groups.all() {
+                cell.end_waits(broker, cx);
+            }
+        });
+    }
+
     /// Stops cleanly: everything is synced and closed, the metadata says so, and the mark of a clean stop is left. The
-    /// edge has stopped serving before.
+    /// edge has stopped serving before; what is appended all the same is refused once its partition is closed.
     pub fn stop(self: &Arc<Self>, clock: &dyn Fn() -> Now) -> Result<(), StartError> {
         while self.sync_next(clock) {}
         self.enter(clock(), |broker, cx| broker.stop_cleaner(cx));

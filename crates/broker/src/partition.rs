@@ -357,6 +357,11 @@ impl Partition {
         }
     }
 
+    /// Lets whoever watches the partition look again, though nothing has changed.
+    pub(crate) fn look_again(&self, cx: &mut Cx) {
+        self.lock().waiting.changed(cx);
+    }
+
     /// Moves the log start, and wakes fetches that are below it. Answers where the log starts now; it must be remembered
     /// before anybody is told, see [`Broker::remember_log_starts`].
     pub(crate) fn delete_records(&self, cx: &mut Cx, offset: Offset) -> Result<Offset, ErrorCode> {
@@ -393,12 +398,14 @@ impl Partition {
         Ok(retired.files)
     }
 
-    /// Closes the log at a clean stop, and adds what is to be remembered of it.
+    /// Closes the log at a clean stop, and adds what is to be remembered of it. Nothing is appended afterwards: the
+    /// snapshot that closing leaves is the last word on the producers.
     pub(crate) fn close(&self, offsets: &mut LogOffsets) -> Result<(), StorageError> {
         let mut state = self.lock();
         if state.gone.is_none() {
             state.log.close()?;
             offsets.add(&state.log);
+            state.gone = Some(ErrorCode::NotLeaderOrFollower);
         }
         Ok(())
     }

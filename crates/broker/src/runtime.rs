@@ -142,6 +142,8 @@ struct Armed {
 const WALL_LOOK_AGAIN_MS: i64 = 600_000;
 /// The most requests that may be parked in one shard; the next one gets `COORDINATOR_LOAD_IN_PROGRESS`.
 const PARKED_MAX: usize = 100_000;
+/// What the log says once a clean stop has begun; each coordinator has its own word for that.
+const STOPPING: ErrorCode = ErrorCode::NotLeaderOrFollower;
 /// A tick that changed nothing (the log took no records, a producer id has to be fetched first) is asked again after this
 /// long, then twice as long, …
 const TICK_AGAIN_MS_MIN: i64 = 1;
@@ -260,7 +262,23 @@ impl<S: HostedShard> ShardCell<S> {
                     return;
                 }
                 self.arm(&mut state, broker, cx.now);
+                let waits = broker.is_stopping().then(|| state.parked.remove(&token)).flatten();
+                drop(state);
+                if let Some(respond) = waits {
+                    respond(broker, cx, Err(AskError::Failed(S::append_error(STOPPING))));
+                }
             }
+        }
+    }
+
+    /// A clean stop has begun: requests that wait for other requests are answered that the coordinator is no longer here.
+    /// Those that wait for the disk are not among them.
+    ///
+    /// Source: Kafka GroupMetadataManager.onUnloaded.
+    pub(crate) fn end_waits(&self, broker: &Arc<Broker>, cx: &mut Cx) {
+        let parked = std::mem::take(&mut self.lock().parked);
+        for respond in parked.into_values() {
+            respond(broker, cx, Err(AskError::Failed(S::append_error(STOPPING))));
         }
     }
 

@@ -2,6 +2,8 @@
 //!
 //! What a client can make us hold is bounded, whatever it sends and however slowly it reads: requests in flight, answers
 //! that it has not taken yet, one Fetch at a time, and a buffer that grows with the bytes that have come.
+//!
+//! When the server stops, nothing more is taken from a client, and what was taken is answered ([`crate::farewell`]).
 
 use std::io::IoSlice;
 use std::net::SocketAddr;
@@ -20,6 +22,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::clock::Clock;
+use crate::farewell::{Stop, say_farewell};
 
 /// Requests of one connection that may be read and not yet answered.
 const IN_FLIGHT_MAX: usize = 32;
@@ -32,6 +35,9 @@ const SLICES_MAX: usize = 64;
 /// A client that has said its last word is given so long to take what it had asked for.
 const LINGER: Duration = Duration::from_millis(1_000);
 
+/// Why a connection is closed whose client has done nothing.
+const STOPPED: &str = "the server stops";
+
 /// What every connection is served with.
 #[derive(Clone)]
 pub(crate) struct Service {
@@ -40,6 +46,7 @@ pub(crate) struct Service {
     pub(crate) listener: Listener,
     pub(crate) request_bytes_max: usize,
     pub(crate) idle: Duration,
+    pub(crate) stop: Stop,
 }
 
 /// Serves a connection until it ends.
@@ -50,7 +57,8 @@ pub(crate) async fn serve(service: Service, stream: TcpStream, peer: SocketAddr,
     let (reading, writing) = stream.into_split();
     let (answers, queue) = mpsc::channel(IN_FLIGHT_MAX);
     let load = Arc::new(Load::default());
-    let writer = Writer(tokio::spawn(write_answers(writing, queue, Arc::clone(&load), service.idle)));
+    let patience = Patience { idle: service.idle, stop: service.stop.clone() };
+    let writer = Writer(tokio::spawn(write_answers(writing, queue, Arc::clone(&load), patience)));
     let why = read_requests(&service, &connection, reading, answers, load, writer).await;
     tracing::debug!(%peer, reason = why, "connection closed");
 }
@@ -125,9 +133,11 @@ async fn read_requests(
     load: Arc<Load>,
     mut writer: Writer,
 ) -> &'static str {
-    let mut buffer = BytesMut::new();
+    let (mut buffer, mut stop) = (BytesMut::new(), service.stop.clone());
     let why = loop {
         let frame = tokio::select! {
+            biased;
+            () = stop.begun() => break STOPPED,
             _ = &mut writer.0 => return "an answer closed it",
             frame = timeout(service.idle, read_frame(&mut reading, &mut buffer, service.request_bytes_max)) => frame,
         };
@@ -143,6 +153,8 @@ async fn read_requests(
             answers.send(receiver).await.is_ok()
         };
         tokio::select! {
+            biased;
+            () = stop.begun() => break STOPPED,
             _ = &mut writer.0 => return "an answer closed it",
             sent = handed_in => if !sent { return "an answer closed it" },
         }
@@ -157,7 +169,11 @@ async fn read_requests(
     };
     // What was asked before is still answered, to a client that has only closed its own direction.
     drop(answers);
-    let _ = timeout(LINGER, &mut writer.0).await;
+    if why == STOPPED {
+        say_farewell(&mut reading, &mut writer.0).await;
+    } else {
+        let _ = timeout(LINGER, &mut writer.0).await;
+    }
     why
 }
 
@@ -204,13 +220,13 @@ async fn write_answers(
     mut writing: OwnedWriteHalf,
     mut queue: mpsc::Receiver<oneshot::Receiver<Outcome>>,
     load: Arc<Load>,
-    idle: Duration,
+    mut patience: Patience,
 ) {
     while let Some(answer) = queue.recv().await {
         let Ok(outcome) = answer.await else { break };
         match &outcome {
             Outcome::Frame(chunks) => {
-                if write_frame(&mut writing, chunks, idle).await.is_err() {
+                if write_frame(&mut writing, chunks, &mut patience).await.is_err() {
                     return;
                 }
             }
@@ -222,8 +238,28 @@ async fn write_answers(
     let _ = writing.shutdown().await;
 }
 
-/// Writes a frame; a client that takes nothing of it for `idle` is given up.
-async fn write_frame(writing: &mut OwnedWriteHalf, chunks: &[Bytes], idle: Duration) -> std::io::Result<()> {
+/// How long a client may take nothing of an answer before it is given up.
+struct Patience {
+    idle: Duration,
+    stop: Stop,
+}
+
+impl Patience {
+    /// Ends when it is over.
+    async fn ends(&mut self) {
+        tokio::select! {
+            () = tokio::time::sleep(self.idle) => {}
+            () = self.stop.begun_since(LINGER) => {}
+        }
+    }
+}
+
+/// Writes a frame; a client that takes nothing of it for too long is given up.
+async fn write_frame(
+    writing: &mut OwnedWriteHalf,
+    chunks: &[Bytes],
+    patience: &mut Patience,
+) -> std::io::Result<()> {
     let length = (chunks.iter().map(Bytes::len).sum::<usize>() as u32).to_be_bytes();
     let mut slices: Vec<&[u8]> = Vec::with_capacity(chunks.len() + 1);
     slices.push(&length);
@@ -232,7 +268,11 @@ async fn write_frame(writing: &mut OwnedWriteHalf, chunks: &[Bytes], idle: Durat
     while at < slices.len() {
         let batch: Vec<IoSlice<'_>> =
             slices[at..slices.len().min(at + SLICES_MAX)].iter().map(|slice| IoSlice::new(slice)).collect();
-        let mut written = timeout(idle, writing.write_vectored(&batch)).await??;
+        let mut written = tokio::select! {
+            biased;
+            written = writing.write_vectored(&batch) => written?,
+            () = patience.ends() => return Err(std::io::ErrorKind::TimedOut.into()),
+        };
         if written == 0 {
             return Err(std::io::ErrorKind::WriteZero.into());
         }

@@ -20,6 +20,7 @@ mod connection;
 mod disk;
 pub mod dump;
 mod edge;
+mod farewell;
 mod lag;
 mod metrics;
 mod server;

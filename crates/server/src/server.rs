@@ -15,14 +15,13 @@ use crate::clock::Clock;
 use crate::connection::{Service, serve};
 use crate::disk::RealDisk;
 use crate::edge::{RealEdge, Threads};
+use crate::farewell::{FAREWELL_MAX, Stop};
 use crate::metrics::Metrics;
 
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 1_024;
 /// Connections that may be open at once; the next one is closed at once.
 const CONNECTIONS_MAX: usize = 10_000;
-/// How long a clean stop waits for connections to finish what they have begun.
-const CLOSE_GRACE: Duration = Duration::from_millis(200);
 /// After a failed accept (no file handles left) the listener rests this long.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 
@@ -114,6 +113,7 @@ impl Server {
             listener,
             request_bytes_max: broker.request_bytes_max(),
             idle: Duration::from_millis(broker.connection_idle_ms_max() as u64),
+            stop: Stop::new(stop.clone()),
         };
         let metrics = match broker.metrics_listener() {
             None => None,
@@ -143,10 +143,12 @@ impl Server {
         ServerError::Failed(self.edge.failure().await)
     }
 
-    /// Stops cleanly: no new requests, everything synced, checkpoints and the clean-shutdown mark written.
+    /// Stops cleanly: nothing more is taken from clients, what was taken is answered, everything is synced, checkpoints and
+    /// the clean-shutdown mark are written. Clients hold it up for [`FAREWELL_MAX`] at most.
     pub async fn stop(self) -> Result<(), ServerError> {
         // The listener may have ended already.
         let _ = self.stopping.send(true);
+        self.broker.end_waits(self.clock.now());
         let _ = self.accepting.await;
         if let Some(metrics) = self.metrics {
             metrics.stop().await;
@@ -230,7 +232,6 @@ async fn accept(service: Service, socket: TcpListener, mut stop: watch::Receiver
     }
     drop(socket);
     let finished = async { while connections.join_next().await.is_some() {} };
-    // Long polls do not finish in time; their connections are cut.
-    let _ = tokio::time::timeout(CLOSE_GRACE, finished).await;
+    let _ = tokio::time::timeout(FAREWELL_MAX, finished).await;
     connections.shutdown().await;
 }

@@ -5,8 +5,10 @@ use fencepost_protocol::messages::{
 };
 use fencepost_types::ErrorCode;
 
-use crate::harness::requests::{READ_COMMITTED, committed_offset, committed_values, read, transaction_state};
-use crate::harness::{Producer, World, values_of};
+use crate::harness::requests::{
+    READ_COMMITTED, committed_offset, committed_values, init, produce, read, transaction_state,
+};
+use crate::harness::{Producer, World, plain_batch, values_of};
 
 /// A transaction of two partitions under either version, not ended yet.
 fn open_transaction(end_version: i16) -> (std::rc::Rc<World>, Producer) {
@@ -192,4 +194,26 @@ fn internal_topics_are_not_deleted() {
     }
     producer.end(5, true);
     assert_eq!(committed_values(&world.client(), "t", 0), ["a"]);
+}
+
+/// A clean stop is the last word of every log: what is asked afterwards is refused with codes that clients take elsewhere, and
+/// the next start finds what the stop has left (issue 12, A1).
+#[test]
+fn nothing_is_appended_after_a_clean_stop() {
+    let (world, producer) = open_transaction(5);
+    let ends = world.log_ends("t");
+    world.broker().stop(&|| world.now()).unwrap();
+    let produced =
+        world.client().send(9, &produce(None, -1, vec![("t", 0, plain_batch(world.now().wall, &["b"]))]));
+    let ended = producer.send_end(5, true);
+    let started = world.client().send(4, &init("y", 60_000));
+    let code = produced.answer().responses[0].partition_responses[0].error_code;
+    assert_eq!(code, ErrorCode::NotLeaderOrFollower.code());
+    assert_eq!(ended.answer().error_code, ErrorCode::NotCoordinator.code());
+    assert_ne!(started.answer().error_code, 0);
+    drop((ended, producer));
+    world.restart();
+    world.settle();
+    assert_eq!(world.log_ends("t"), ends);
+    assert_eq!(transaction_state(&world.client(), "x"), "Ongoing");
 }

@@ -207,6 +207,7 @@ impl Parked {
         let parts = read::read_all(&self.reading, &self.wanted);
         let bytes: usize = parts.iter().map(read::Part::bytes).sum();
         let settled = parts.iter().any(read::Part::ends_the_wait);
+        let now = now || broker.is_stopping();
         if !(now || settled || bytes >= self.reading.bytes_min) {
             return false;
         }
