@@ -23,7 +23,7 @@ use crate::connection::Listener;
 use crate::edge::Edge;
 use crate::group_coordinator::{GroupCell, OFFSETS_TOPIC};
 use crate::handlers::fetch::FetchSessions;
-use crate::metadata_log::{CONTROLLER_LISTENER, CONTROLLER_PORT_STEP, METADATA_TOPIC, MetadataLog};
+use crate::metadata_log::{CONTROLLER_LISTENER, CONTROLLER_PORT_STEP, Judged, METADATA_TOPIC, MetadataLog};
 use crate::producer_budget::ProducerBudget;
 use crate::runtime::{Answer, ShardCell};
 use crate::settings::BrokerSettings;
@@ -70,14 +70,18 @@ impl Broker {
             node_id: settings.node_id,
             directory_id: Some(Uuid::from_random(edge.random())),
         };
-        let log_dir = LogDir::open(Arc::clone(&disk), new)?;
-        for file in log_dir.unreadable_files() {
-            tracing::warn!(file, "a checkpoint cannot be read and counts as missing: recovery takes longer");
-        }
-        let metadata_log = MetadataLog::open(&log_dir, &settings, clock())?;
+        // Nothing is written before everything has been read that may keep us from starting.
         let config = BrokerConfig::from_static(&settings.statics);
         let apis = Apis::limited(&config.api_versions_max, config.unstable_api_versions_enable)
             .map_err(StartError::Setting)?;
+        let log_dir = LogDir::look(Arc::clone(&disk), new)?;
+        let judged = Judged::of(&log_dir, &settings)?;
+        for file in log_dir.unreadable_files() {
+            tracing::warn!(file, "a checkpoint cannot be read and counts as missing: recovery takes longer");
+        }
+        log_dir.take_over()?;
+        let metadata_log = MetadataLog::open(&log_dir, judged, &settings, clock())?;
+        let is_suspect = metadata_log.is_suspect;
         let broker = Arc::new(Self {
             node_id: settings.node_id,
             cluster_id: log_dir.meta().cluster_id.clone(),
@@ -101,6 +105,7 @@ impl Broker {
             groups: Default::default(),
             fetch_sessions: FetchSessions::new(&config),
             controller: Arc::clone(&metadata_log.controller),
+            controller_turns: Default::default(),
             image: ArcSwap::from_pointee(Image::default()),
             topics: ArcSwap::from_pointee(Topics::default()),
             config: ArcSwap::from_pointee(config),
@@ -112,7 +117,7 @@ impl Broker {
         });
         broker.lead_metadata(metadata_log, clock)?;
         broker.register(clock)?;
-        broker.set_aside_strays()?;
+        broker.set_aside_strays(is_suspect)?;
         broker.open_partitions(clock)?;
         broker.load_coordinators(clock)?;
         broker.enter(clock(), |broker, cx| broker.start_housekeeping(cx.now));
@@ -232,8 +237,9 @@ impl Broker {
 
     /// Directories that the metadata does not know are put aside, so that nothing is served from them: a topic that is not
     /// there, or not by that id. Where the directory does not say whose it is (storage-formats §7.7) it is ours only as
-    /// long as there is nothing in it.
-    fn set_aside_strays(&self) -> Result<(), StartError> {
+    /// long as there is nothing in it. Where the metadata may have lost something (`is_suspect`) such a directory stays where
+    /// it is.
+    fn set_aside_strays(&self, is_suspect: bool) -> Result<(), StartError> {
         let image = self.controller().read(|controller| controller.image().clone());
         for directory in self.log_dir.partitions()? {
             let name = &directory.partition;
@@ -247,7 +253,9 @@ impl Broker {
                 (Some(_), None) => !self.has_data(&name.to_string())?,
                 (None, _) => false,
             };
-            if !is_ours {
+            if !is_ours && is_suspect {
+                tracing::warn!(partition = %name, "the metadata do not know this directory, and may have lost its topic: it stays");
+            } else if !is_ours {
                 let aside = self.log_dir.set_aside(name, self.edge.random())?;
                 tracing::warn!(partition = %name, directory = aside, "a stray directory was put aside");
             }
@@ -272,7 +280,7 @@ impl Broker {
             let respond = Box::new(move |_: &Arc<Self>, _: &mut crate::Cx, answer| {
                 *slot.lock().expect("no holder of this lock panics") = Some(answer);
             });
-            broker.controller().ask(broker, cx, request, respond);
+            broker.ask_controller(cx, request, respond);
         });
         loop {
             let answer = answered.lock().expect("no holder of this lock panics").take();

@@ -20,6 +20,7 @@ use crate::edge::Edge;
 use crate::group_coordinator::{GroupCoordinator, OFFSETS_TOPIC};
 use crate::handlers::fetch::FetchSessions;
 use crate::log_starts::LogStarts;
+use crate::metadata_log::ControllerTurns;
 use crate::partitions::Partitions;
 use crate::producer_budget::ProducerBudget;
 use crate::settings::BrokerSettings;
@@ -51,6 +52,8 @@ pub struct Broker {
     pub(crate) groups: GroupCoordinator,
     pub(crate) fetch_sessions: FetchSessions,
     pub(crate) controller: Arc<ControllerCell>,
+    /// Who waits for the controller.
+    pub(crate) controller_turns: ControllerTurns,
     /// What the metadata log says, as far as it is durable.
     pub(crate) image: ArcSwap<Image>,
     /// The topics of `image` as groups see them.

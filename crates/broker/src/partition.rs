@@ -255,7 +255,7 @@ impl Partition {
     }
 
     fn grown(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>, cx: &mut Cx, is_unhurried: bool) {
-        match broker.durability() {
+        match self.durability(broker) {
             Durability::PageCache => {
                 let end = state.log.log_end_offset();
                 state.advance(end, cx);
@@ -263,6 +263,12 @@ impl Partition {
             Durability::Fsync if is_unhurried => self.queue_later(state, broker, cx),
             Durability::Fsync => self.queue(state, broker),
         }
+    }
+
+    /// When an append counts as done. What the controller has decided is always on the disk before anybody is told, as Kafka's
+    /// quorum does it.
+    pub(crate) fn durability(&self, broker: &Broker) -> Durability {
+        if self.topic_id == Uuid::METADATA_TOPIC { Durability::Fsync } else { broker.durability() }
     }
 
     /// Leaves what was appended to the next sync, and sees to it that there is one.

@@ -73,7 +73,7 @@ impl Broker {
     pub fn begin_sync(&self) -> Option<SyncRound> {
         let partition = self.sync_queue.pop()?;
         // In the page cache only what is rolled is synced, so that recovery has less to do.
-        let scope = match self.durability() {
+        let scope = match partition.durability(self) {
             Durability::Fsync => FlushScope::All,
             Durability::PageCache => FlushScope::RolledSegments,
         };

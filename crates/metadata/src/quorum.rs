@@ -12,6 +12,7 @@ use fencepost_records::persisted::snapshot_footer_record::SnapshotFooterRecord;
 use fencepost_records::persisted::snapshot_header_record::SnapshotHeaderRecord;
 use fencepost_records::persisted::voters_record::{self, VotersRecord};
 use fencepost_types::{BrokerId, LeaderEpoch, Millis, Offset, Uuid};
+use serde_json::Value;
 
 use crate::features;
 
@@ -149,27 +150,20 @@ impl QuorumState {
 
     /// Reads the file's text; `None` if it is anything else. Fields that do not matter here are skipped.
     pub fn parse(text: &str) -> Option<Self> {
-        let leader_id = BrokerId(number_after(text, "leaderId")?);
-        let leader_epoch = LeaderEpoch(number_after(text, "leaderEpoch")?);
-        let static_voters = match number_after(text, "data_version")? {
-            0 => Some(
-                text.match_indices("\"voterId\"")
-                    .map(|(at, _)| number_after(&text[at..], "voterId"))
-                    .collect::<Option<Vec<i32>>>()?,
-            ),
+        let json: Value = serde_json::from_str(text).ok()?;
+        let number = |json: &Value, name: &str| i32::try_from(json.get(name)?.as_i64()?).ok();
+        let leader_epoch = LeaderEpoch(number(&json, "leaderEpoch").filter(|epoch| *epoch >= 0)?);
+        let static_voters = match number(&json, "data_version")? {
+            0 => {
+                let voters = json.get("currentVoters").and_then(Value::as_array);
+                let ids = voters.into_iter().flatten().map(|voter| Some(BrokerId(number(voter, "voterId")?)));
+                Some(ids.collect::<Option<_>>()?)
+            }
             1 => None,
             _ => return None,
         };
-        let static_voters = static_voters.map(|ids| ids.into_iter().map(BrokerId).collect());
-        Some(Self { leader_id, leader_epoch, static_voters })
+        Some(Self { leader_id: BrokerId(number(&json, "leaderId")?), leader_epoch, static_voters })
     }
-}
-
-/// The number that follows `"name":` first.
-fn number_after(text: &str, name: &str) -> Option<i32> {
-    let rest = text.split_once(&format!("\"{name}\""))?.1.trim_start().strip_prefix(':')?.trim_start();
-    let end = rest.find(|c: char| c != '-' && !c.is_ascii_digit()).unwrap_or(rest.len());
-    rest[..end].parse().ok()
 }
 
 /// The file name of a snapshot that ends before `end_offset`, whose last record is of `epoch`.

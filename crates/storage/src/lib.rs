@@ -56,8 +56,8 @@ pub use disk::{
 pub use error::{AppendError, ReadError, StorageError};
 pub use file_name::{PartitionDirKind, is_topic_name};
 pub use log::{
-    AppendOutcome, Appended, Counted, FlushScope, FlushTicket, FoundTimestamp, Log, MarkerAppend, ReadSlice,
-    Recovery, RetentionReason, Retired,
+    AppendOutcome, Appended, Counted, FlushScope, FlushTicket, FoundTimestamp, Inspection, Log, LogFault,
+    MarkerAppend, ReadSlice, Recovery, RetentionReason, Retired, inspect_log,
 };
 pub use log_dir::{Checkpoint, LogDir, LogOffsets, PartitionDir};
 pub use memory_disk::MemoryDisk;

@@ -1,6 +1,6 @@
 //! A log directory: whose it is, which partitions it holds, and what is remembered of each between two runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fencepost_types::{Now, Offset, TopicPartition, Uuid};
@@ -111,7 +111,10 @@ impl LogOffsets {
 pub struct LogDir {
     disk: Arc<dyn Disk>,
     meta: MetaProperties,
+    owed: Owed,
     clean_broker_epoch: Option<i64>,
+    /// Checkpoints whose files were there.
+    found: BTreeSet<Checkpoint>,
     checkpoints: BTreeMap<Checkpoint, BTreeMap<TopicPartition, Offset>>,
     unreadable: Vec<&'static str>,
     /// Held while checkpoints are looked up and written: two at once would share a temporary file, and the later one might
@@ -120,41 +123,92 @@ pub struct LogDir {
     _lock: Box<dyn DiskLock>,
 }
 
+/// What [`LogDir::take_over`] has to write of `meta.properties`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Owed {
+    /// It is whole.
+    Nothing,
+    /// It was written before directories had ids.
+    DirectoryId,
+    /// There is none.
+    Everything,
+}
+
 impl LogDir {
-    /// Locks a log directory and reads what it says of itself. An empty one becomes ours: it gets `new` as its
-    /// `meta.properties`. One that is in use must have the node id of `new`; its cluster id and directory id stay.
-    ///
-    /// The mark of a clean stop is read and then removed, before any log is opened (storage-formats trap 19). Deleted
-    /// partitions are unlinked. A checkpoint that cannot be read counts as missing, see [`LogDir::unreadable_files`].
+    /// [`Self::look`], then [`Self::take_over`].
+    pub fn open(disk: Arc<dyn Disk>, new: MetaProperties) -> Result<Self, StorageError> {
+        let log_dir = Self::look(disk, new)?;
+        log_dir.take_over()?;
+        Ok(log_dir)
+    }
+
+    /// Locks a log directory and reads what it says of itself, and changes nothing in it: a start that is refused leaves
+    /// everything as it was. An empty directory is to become ours, with `new` as its `meta.properties`. One that is in use
+    /// must have the node id of `new`; its cluster id and directory id stay. A checkpoint that cannot be read counts as
+    /// missing, see [`LogDir::unreadable_files`].
     ///
     /// Errors: [`crate::DiskErrorKind::Locked`] while another process has it; [`StorageError::WrongOwner`].
-    pub fn open(disk: Arc<dyn Disk>, new: MetaProperties) -> Result<Self, StorageError> {
+    pub fn look(disk: Arc<dyn Disk>, new: MetaProperties) -> Result<Self, StorageError> {
         disk.create_dir("")?;
         let lock = disk.lock(LOCK)?;
-        let meta = own(&*disk, new)?;
+        let (meta, owed) = whose(&*disk, new)?;
         let mark = read_text(&*disk, CLEAN_SHUTDOWN)?;
-        let clean_broker_epoch = mark.as_deref().map(parse_clean_shutdown);
-        if mark.is_some() {
-            disk.remove(CLEAN_SHUTDOWN)?;
-            disk.sync_dir("")?;
-        }
         let mut log_dir = Self {
             disk,
             meta,
-            clean_broker_epoch,
+            owed,
+            clean_broker_epoch: mark.as_deref().map(parse_clean_shutdown),
+            found: BTreeSet::new(),
             checkpoints: BTreeMap::new(),
             unreadable: Vec::new(),
             turn: Mutex::new(()),
             _lock: lock,
         };
         log_dir.read_checkpoints()?;
-        log_dir.remove_deleted()?;
         Ok(log_dir)
+    }
+
+    /// Makes the directory ours, before any log in it is opened. The mark of a clean stop goes (storage-formats trap 19);
+    /// deleted partitions are unlinked.
+    pub fn take_over(&self) -> Result<(), StorageError> {
+        self.write_meta()?;
+        if self.was_clean() {
+            self.disk.remove(CLEAN_SHUTDOWN)?;
+            self.disk.sync_dir("")?;
+        }
+        self.remove_deleted()
+    }
+
+    /// The checkpoints come first, durably: a directory with an owner and without them has lost something.
+    fn write_meta(&self) -> Result<(), StorageError> {
+        if self.owed == Owed::Nothing {
+            return Ok(());
+        }
+        if self.owed == Owed::Everything {
+            for checkpoint in Checkpoint::ALL.iter().filter(|checkpoint| !self.found.contains(checkpoint)) {
+                self.disk.create(checkpoint.file())?;
+            }
+            self.disk.sync_dir("")?;
+        }
+        Ok(write_atomically(&*self.disk, META_PROPERTIES, self.meta.format().as_bytes())?)
+    }
+
+    /// Whether there was no `meta.properties`.
+    pub fn is_new(&self) -> bool {
+        self.owed == Owed::Everything
+    }
+
+    /// Whether the file of a checkpoint was there, whatever it said.
+    pub fn has_checkpoint(&self, checkpoint: Checkpoint) -> bool {
+        self.found.contains(&checkpoint)
     }
 
     fn read_checkpoints(&mut self) -> Result<(), StorageError> {
         for checkpoint in Checkpoint::ALL {
             let text = read_text(&*self.disk, checkpoint.file())?;
+            if text.is_some() {
+                self.found.insert(checkpoint);
+            }
             let parsed = text.as_deref().map(parse_offsets);
             if parsed == Some(None) {
                 self.unreadable.push(checkpoint.file());
@@ -334,19 +388,10 @@ fn remove_retired(disk: &dyn Disk, name: &str) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// Checks that the directory is ours, or makes it so.
-fn own(disk: &dyn Disk, new: MetaProperties) -> Result<MetaProperties, StorageError> {
-    let new_directory_id = new.directory_id;
-    assert!(new_directory_id.is_some(), "a new log directory needs an id");
-    let Some(text) = read_text(disk, META_PROPERTIES)? else {
-        for checkpoint in Checkpoint::ALL {
-            if read_text(disk, checkpoint.file())?.is_none() {
-                disk.create(checkpoint.file())?;
-            }
-        }
-        write_atomically(disk, META_PROPERTIES, new.format().as_bytes())?;
-        return Ok(new);
-    };
+/// Whose the directory is, and what of that is still to be written.
+fn whose(disk: &dyn Disk, new: MetaProperties) -> Result<(MetaProperties, Owed), StorageError> {
+    assert!(new.directory_id.is_some(), "a new log directory needs an id");
+    let Some(text) = read_text(disk, META_PROPERTIES)? else { return Ok((new, Owed::Everything)) };
     let mut meta = MetaProperties::parse(&text)
         .map_err(|problem| StorageError::Corrupt { path: META_PROPERTIES.to_owned(), problem })?;
     if meta.node_id != new.node_id {
@@ -356,11 +401,11 @@ fn own(disk: &dyn Disk, new: MetaProperties) -> Result<MetaProperties, StorageEr
             found: meta.node_id.to_string(),
         });
     }
-    if meta.directory_id.is_none() {
-        meta.directory_id = new_directory_id;
-        write_atomically(disk, META_PROPERTIES, meta.format().as_bytes())?;
+    if meta.directory_id.is_some() {
+        return Ok((meta, Owed::Nothing));
     }
-    Ok(meta)
+    meta.directory_id = new.directory_id;
+    Ok((meta, Owed::DirectoryId))
 }
 
 /// A text file's content; `None` if there is none. Bytes that are no text come out as replacement characters, and then

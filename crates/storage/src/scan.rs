@@ -81,6 +81,11 @@ impl<'a> Scan<'a> {
         Ok(Some(batch))
     }
 
+    /// The next batch is looked for at `position`.
+    pub(crate) fn seek(&mut self, position: u64) {
+        self.position = position;
+    }
+
     /// Where the next batch would start.
     pub(crate) fn position(&self) -> u64 {
         self.position

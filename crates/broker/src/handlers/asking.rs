@@ -92,8 +92,7 @@ pub(crate) fn ask_controller(
     request: Request,
     then: impl FnOnce(&Arc<Broker>, &mut Cx, Result<Reply, Fault>) + Send + 'static,
 ) {
-    broker.controller().ask(
-        broker,
+    broker.ask_controller(
         cx,
         request,
         Box::new(move |broker, cx, answer| {

@@ -82,8 +82,7 @@ impl ProducerIds {
 }
 
 fn ask(broker: &Arc<Broker>, cx: &mut Cx) {
-    broker.controller().ask(
-        broker,
+    broker.ask_controller(
         cx,
         metadata::Request::AllocateProducerIds,
         Box::new(|broker, cx, answer| {

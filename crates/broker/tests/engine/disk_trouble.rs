@@ -244,7 +244,7 @@ fn check_after_restart(world: &Rc<World>, told: &Told, context: &str) {
 fn troubled(world: &Rc<World>, trouble: impl FnOnce(&World)) -> Told {
     let (producers, mut told) = (producers(world), Told::default());
     live(world, 0, &producers, &mut told);
-    assert_eq!(told.refused, [], "no trouble yet");
+    assert_eq!(told.refused, [0_i16; 0], "no trouble yet");
     trouble(world);
     for round in 1..ROUNDS {
         live(world, round, &producers, &mut told);

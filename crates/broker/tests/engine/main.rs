@@ -17,6 +17,7 @@ mod lag;
 mod log_starts;
 mod manners;
 mod marker_way;
+mod metadata_damage;
 mod partition_markers;
 mod produce;
 mod producer_budget;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use fencepost_broker::metadata::image::{ConfigResource, ResourceType};
 use fencepost_broker::metadata::quorum::QuorumState;
-use fencepost_broker::metadata::{Image, ImageFold, VersionedRecord, read_snapshot};
+use fencepost_broker::metadata::{Image, ImageFold, VersionedRecord};
 use fencepost_protocol::messages::{
     ApiVersionsRequest, DescribeQuorumRequest, InitProducerIdRequest, describe_quorum_request,
 };
@@ -254,8 +254,8 @@ fn an_unreadable_snapshot() {
     }
 }
 
-/// A log that ends before the newest snapshot: its writer had taken the snapshot over and not yet cut the log, which begins
-/// anew there.
+/// A log that ends before the newest snapshot has lost records: a node that leads alone takes snapshots of its own log. The
+/// start is refused, and nothing is touched (issue 12, A3).
 #[test]
 fn a_snapshot_beyond_the_log() {
     let disk = archive::disk(SET, "static-voters");
@@ -264,17 +264,14 @@ fn a_snapshot_beyond_the_log() {
     let ends = Batches::new(content).map(Result::unwrap).filter(|batch| batch.last_offset().0 < 100);
     let bytes: usize = ends.map(|batch| batch.bytes().len()).sum();
     disk.open(&path).unwrap().truncate(bytes as u64).unwrap();
-    let snapshot = read(&disk, &checkpoint(NEWEST.0, NEWEST.1));
-    let image = read_snapshot(snapshot, Offset(NEWEST.0), LeaderEpoch(NEWEST.1)).unwrap();
-    let node = Node::start(disk, AS_OF_MS);
-    for topic in image.topics().iter() {
-        assert_eq!(topics(&node)[&*topic.name], (topic.id, topic.partitions.len()));
-    }
-    let disk = node.stop();
-    assert_eq!(batches(&disk)[0].base_offset(), Offset(NEWEST.0));
+    let refused = Node::try_start(disk.clone(), AS_OF_MS, &[]).err().unwrap().to_string();
+    assert!(refused.contains("ends at offset 100, and the newest snapshot is 299"), "{refused}");
+    assert_eq!(read(&disk, &path).len(), bytes);
+    assert!(disk.open(&checkpoint(NEWEST.0, NEWEST.1)).is_ok());
 }
 
 /// The epoch that `quorum-state` has is never led again, though nothing was written in it; without the file the log counts.
+/// One that cannot be read stops the start, as Kafka's FileQuorumStateStore does (issue 12, A3).
 #[test]
 fn the_next_epoch() {
     let path = format!("{LOG}/quorum-state");
@@ -287,7 +284,9 @@ fn the_next_epoch() {
     assert_eq!(quorum(&Node::start(disk, AS_OF_MS)).0, 2);
     let disk = archive::disk(SET, "static-voters");
     write(&disk, &path, b"{");
-    assert_eq!(quorum(&Node::start(disk, AS_OF_MS)).0, 2);
+    let refused = Node::try_start(disk.clone(), AS_OF_MS, &[]).err().unwrap().to_string();
+    assert!(refused.contains("quorum-state cannot be read"), "{refused}");
+    assert_eq!(&read(&disk, &path)[..], b"{");
 }
 
 /// What several nodes vote on is not led by one of them alone: static voters, voters in the log, another directory.

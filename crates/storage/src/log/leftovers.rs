@@ -99,7 +99,7 @@ fn end_of_log(disk: &dyn Disk, path: &str, base: Offset) -> DiskResult<Offset> {
     Ok(end)
 }
 
-fn offset_files(disk: &dyn Disk, directory: &str) -> DiskResult<Vec<(String, OffsetFile)>> {
+pub(super) fn offset_files(disk: &dyn Disk, directory: &str) -> DiskResult<Vec<(String, OffsetFile)>> {
     let names = disk.list(directory)?.into_iter().filter(|entry| !entry.is_dir).map(|entry| entry.name);
     Ok(names.filter_map(|name| OffsetFile::parse(&name).map(|file| (name, file))).collect())
 }

@@ -4,6 +4,7 @@ mod aborts;
 mod append;
 mod clean;
 mod count;
+mod inspect;
 mod leftovers;
 mod read;
 mod recovery;
@@ -27,6 +28,7 @@ use crate::text_file::{format_epochs, format_partition_metadata};
 
 pub use append::{AppendOutcome, Appended, MarkerAppend};
 pub use count::Counted;
+pub use inspect::{Inspection, LogFault, inspect_log};
 pub use read::ReadSlice;
 pub use recovery::Recovery;
 pub use retire::{RetentionReason, Retired};
