@@ -100,6 +100,9 @@ impl Broker {
             }
             opened => opened?,
         };
+        if let Some((file, error)) = log.unusable_windows() {
+            tracing::warn!(partition = %name, file, %error, "retries of all but each producer's newest batch will be refused");
+        }
         let rules = append_rules(&config);
         let partition = Partition::new(name, topic_id, epoch, log, rules, &config);
         // It is not gone yet.

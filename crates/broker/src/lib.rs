@@ -63,7 +63,7 @@ pub use cx::Cx;
 pub use deadlines::Lane;
 pub use edge::Edge;
 pub use fencepost_metadata as metadata;
-pub use inspect::Standing;
+pub use inspect::{KnownWindows, Standing};
 pub use lag::{GroupLag, LagLimits, LagReport, PartitionLag, RecordsLeft};
 pub(crate) use respond::Exchange;
 pub use respond::{Outcome, Respond};

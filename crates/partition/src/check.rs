@@ -43,11 +43,17 @@ impl ProducerStates {
         logged
     }
 
-    /// What a restart from a snapshot restores of [`ProducerStates::logged`]: one batch of each window, and no
-    /// transactions that wait for replication.
+    /// What a restart restores of [`ProducerStates::logged`]: no transactions that wait for replication.
     pub fn restorable(&self) -> Self {
         let mut restorable = self.logged();
         restorable.unreplicated.clear();
+        restorable
+    }
+
+    /// What a restart restores from a snapshot without windows, as Kafka's are: of [`ProducerStates::restorable`] one batch of
+    /// each window.
+    pub fn restorable_by_kafka(&self) -> Self {
+        let mut restorable = self.restorable();
         for entry in restorable.producers.values_mut() {
             entry.batches.drain(..entry.batches.len().saturating_sub(1));
             // The file has one timestamp for the producer and its batch.

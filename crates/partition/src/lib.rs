@@ -23,11 +23,11 @@
 //! - P4: a completed transaction is `unreplicated` until the high watermark is above its marker; no transaction is both
 //!   `ongoing` and `unreplicated`.
 //! - P5: a guard is handed out once: a verification that ended never matches a later one (KAFKA-14884).
-//! - P6: what is only hoped for (verification entries, times of appends) is never in a snapshot.
+//! - P6: what is only hoped for (verification entries, times of appends) is never in a snapshot, nor in the windows beside it.
 //! - P7: log start ≤ last stable offset ≤ high watermark, and no open transaction begins below the last stable offset
 //!   unless the log start has passed it.
-//! - P8: live state equals replayed state, except for producers that have expired or were evicted, and batches 2 to 5 of a
-//!   window.
+//! - P8: live state equals replayed state, windows and all, except for producers that have expired or were evicted. From a
+//!   snapshot without windows beside it (Kafka's, or a damaged file) only the newest batch of each window is known.
 //! - P9: no batch, snapshot or index entry makes this crate panic, and none allocates more than its own size.
 //!
 //! Source: Kafka ProducerStateManager, ProducerAppendInfo, ProducerStateEntry, TransactionIndex,
@@ -54,6 +54,7 @@ mod stage;
 #[cfg(test)]
 mod testing;
 mod verification;
+mod windows;
 
 pub use aborted_txn::{
     ABORTED_TXN_BYTES, AbortedIndexError, AbortedTxn, UnknownVersion, collect_aborted, decode_aborted_index,
@@ -70,3 +71,4 @@ pub use snapshot::{ProducerSnapshot, SnapshotEntry, SnapshotError};
 pub use stable_offset::{LATE_TRANSACTION_BUFFER_MS, OpenTransaction};
 pub use stage::{ProduceRefusal, Staged};
 pub use verification::{VerificationEntry, VerificationGuard};
+pub use windows::WindowError;

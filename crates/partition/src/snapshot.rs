@@ -154,7 +154,7 @@ impl SnapshotEntry {
         bytes.extend_from_slice(&self.current_txn_first_offset.0.to_be_bytes());
     }
 
-    fn of(producer_id: ProducerId, entry: &ProducerEntry) -> Self {
+    pub(crate) fn of(producer_id: ProducerId, entry: &ProducerEntry) -> Self {
         let newest = entry.batches.last();
         Self {
             producer_id,
@@ -169,7 +169,7 @@ impl SnapshotEntry {
     }
 
     /// The entry in memory. The batch gets the entry's timestamp: its own is not in the file.
-    fn restore(&self) -> ProducerEntry {
+    pub(crate) fn restore(&self) -> ProducerEntry {
         let batch = CachedBatch {
             last_sequence: self.last_sequence,
             last_offset: self.last_offset,
@@ -232,6 +232,11 @@ impl ProducerStates {
         }
         Ok(())
     }
+}
+
+/// The checksum that a `.snapshot` file says it has; `None` where it is too short for one.
+pub(crate) fn stored_crc(bytes: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(*bytes.get(CRC_AT..)?.first_chunk()?))
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

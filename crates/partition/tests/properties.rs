@@ -203,6 +203,10 @@ impl Replica {
         covered.iter().for_each(|facts| _ = before.replay(None, facts));
         let bytes = before.encode_snapshot();
         self.states.load_snapshot(&bytes, snapshot_offset, Millis(self.clock), i64::MAX).unwrap();
+        assert_eq!(self.states.restorable(), before.restorable_by_kafka());
+        if let Some(windows) = before.encode_windows(&bytes) {
+            self.states.load_windows(&windows, &bytes).unwrap();
+        }
         assert_eq!(self.states.restorable(), before.restorable());
         rest.iter().for_each(|facts| _ = self.states.replay(None, facts));
         self.states.on_high_watermark(self.high_watermark);
@@ -398,18 +402,26 @@ proptest! {
             states.check();
         }
         let mut loaded = ProducerStates::new(Offset(0));
-        loaded.load_snapshot(&states.encode_snapshot(), states.map_end_offset(), Millis(0), i64::MAX).unwrap();
+        let snapshot = states.encode_snapshot();
+        loaded.load_snapshot(&snapshot, states.map_end_offset(), Millis(0), i64::MAX).unwrap();
         loaded.check();
+        let mut expected = states.restorable_by_kafka();
+        expected.expire(Millis(0), i64::MAX);
+        prop_assert_eq!(loaded.logged(), expected);
+        if let Some(windows) = states.encode_windows(&snapshot) {
+            loaded.load_windows(&windows, &snapshot).unwrap();
+        }
         let mut expected = states.restorable();
         expected.expire(Millis(0), i64::MAX);
         prop_assert_eq!(loaded.logged(), expected);
     }
 
-    /// Bytes that are no snapshot and no index are errors.
+    /// Bytes that are no snapshot, no windows and no index are errors.
     #[test]
     fn garbage_is_an_error(garbage: Vec<u8>) {
         let mut states = ProducerStates::new(Offset(0));
         prop_assert!(states.load_snapshot(&garbage, Offset(1), Millis(0), 1).is_err());
+        prop_assert!(states.load_windows(&garbage, &garbage).is_err());
         let _ = fencepost_partition::decode_aborted_index(&garbage, Offset(0));
     }
 }

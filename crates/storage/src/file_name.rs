@@ -17,10 +17,13 @@ pub(crate) enum FileKind {
     TimeIndex,
     TxnIndex,
     Snapshot,
+    /// Ours, beside a snapshot. Kafka has no file of this suffix, and leaves it alone.
+    Window,
 }
 
 impl FileKind {
-    const ALL: [Self; 5] = [Self::Log, Self::OffsetIndex, Self::TimeIndex, Self::TxnIndex, Self::Snapshot];
+    const ALL: [Self; 6] =
+        [Self::Log, Self::OffsetIndex, Self::TimeIndex, Self::TxnIndex, Self::Snapshot, Self::Window];
 
     pub(crate) fn suffix(self) -> &'static str {
         match self {
@@ -29,6 +32,7 @@ impl FileKind {
             Self::TimeIndex => ".timeindex",
             Self::TxnIndex => ".txnindex",
             Self::Snapshot => ".snapshot",
+            Self::Window => ".window",
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use common::crash_disk::{CrashDisk, Dice};
 use common::*;
+use fencepost_partition::ProducerSnapshot;
 use fencepost_records::{AppendOrigin, AppendRules, BatchBuilder, ValidatedBatch, validate};
 use fencepost_storage::{AppendOutcome, Disk, FlushScope, Log, LogConfig, MemoryDisk};
 use fencepost_types::{LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Sequence, Uuid};
@@ -82,6 +83,75 @@ fn zeros_at_the_end_of_an_index_are_no_entries() {
             assert!(offsets.is_sorted(), "{recovery:?}: the {suffix} rises, {offsets:?}");
         }
     }
+}
+
+/// Five batches of one producer in one segment, closed; the log of a restart on that, and the paths of the snapshot and of the
+/// windows beside it.
+fn five_batches() -> (MemoryDisk, [String; 2], impl Fn(&MemoryDisk) -> Log) {
+    let disk = MemoryDisk::new();
+    let open = |disk: &MemoryDisk| {
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        Log::open(shared, partition("t-0"), ID, LogConfig::default(), clean(), at(T)).unwrap()
+    };
+    let mut log = open(&disk);
+    (0..5).for_each(|sequence| append(&mut log, &produced(sequence, EPOCH)));
+    log.close().unwrap();
+    let paths = ["snapshot", "window"].map(|suffix| format!("t-0/{:020}.{suffix}", 5));
+    (disk, paths, open)
+}
+
+/// How many of the five batches are known as retries.
+fn known(log: &mut Log) -> usize {
+    let answers =
+        (0..5).map(|sequence| log.append_as_leader(at(T), &produced(sequence, EPOCH), EPOCH, None, true));
+    answers.filter(|answer| matches!(answer, Ok(AppendOutcome::Duplicate { .. }))).count()
+}
+
+/// Issue 12, A1: a restart knows all five batches; without the file beside the snapshot, or with a damaged one, the newest, as
+/// Kafka does. A damaged one is told of, and never taken for something else; nor is one that Kafka's new snapshot has left
+/// behind (storage-formats trap 6).
+#[test]
+fn windows_are_taken_or_told_of() {
+    let (disk, [snapshot, windows], open) = five_batches();
+    let mut log = open(&disk);
+    assert_eq!(log.unusable_windows(), None);
+    assert_eq!(known(&mut log), 5);
+    assert_eq!(log.log_end_offset(), Offset(5));
+
+    let (disk, ..) = five_batches();
+    disk.remove(&windows).unwrap();
+    let mut log = open(&disk);
+    assert_eq!(log.unusable_windows(), None);
+    assert_eq!(known(&mut log), 1);
+
+    let whole = read(&five_batches().0, &windows).unwrap();
+    for at in 0..whole.len() {
+        let (disk, ..) = five_batches();
+        damage(&disk, &windows, |content| content[at] ^= 1);
+        let mut log = open(&disk);
+        assert_eq!(log.unusable_windows().map(|(path, _)| path), Some(&*windows), "byte {at}");
+        assert_eq!(known(&mut log), 1, "byte {at}");
+    }
+
+    // Kafka writes the snapshot of this offset anew, with another time.
+    let (disk, ..) = five_batches();
+    let mut entries = ProducerSnapshot::decode(&read(&disk, &snapshot).unwrap()).unwrap();
+    entries.entries[0].timestamp = Millis(T + 1);
+    write(&disk, &snapshot, &entries.encode());
+    let mut log = open(&disk);
+    assert!(log.unusable_windows().is_some());
+    assert_eq!(known(&mut log), 1);
+}
+
+/// Kafka removes a snapshot and leaves what it does not know beside it: the next start takes that away.
+#[test]
+fn windows_without_a_snapshot_go() {
+    let (disk, [snapshot, windows], open) = five_batches();
+    let orphan = format!("t-0/{:020}.window", 3);
+    write(&disk, &orphan, &read(&disk, &windows).unwrap());
+    open(&disk);
+    assert_eq!(read(&disk, &orphan), None);
+    assert!(read(&disk, &windows).is_some() && read(&disk, &snapshot).is_some());
 }
 
 /// Segment, snapshot, recovery point, in this order: while the syncs of a rolled segment are not done, the recovery point

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fencepost_broker::{Broker, BrokerSettings, Durability};
+use fencepost_broker::{Broker, BrokerSettings, Durability, KnownWindows};
 use fencepost_types::{Millis, Now};
 
 use crate::disk::SimDisk;
@@ -197,7 +197,7 @@ impl World {
     pub(crate) fn verify(&self) {
         if let Some(node) = &self.node {
             node.broker.check();
-            node.broker.verify_replay();
+            node.broker.verify_replay(KnownWindows::Whole);
         }
     }
 

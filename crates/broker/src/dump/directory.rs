@@ -9,6 +9,7 @@ use super::options::DumpOptions;
 use super::output::{Output, Stop, Walked};
 use super::partition_check::PartitionCheck;
 use super::problem::{KafkaSays, Problem};
+use super::producer_windows::dump_producer_windows;
 use super::row::FileHead;
 use super::snapshot::dump_snapshot;
 use super::text_file::{dump_text, read_epochs};
@@ -102,6 +103,7 @@ impl Run<'_, '_> {
                 FileKind::TxnIndex => &[".log"],
                 // These say so themselves when they are compared with the log.
                 FileKind::OffsetIndex | FileKind::TimeIndex => &[],
+                FileKind::ProducerWindows => &[".snapshot"],
                 FileKind::ProducerSnapshot
                 | FileKind::MetadataSnapshot
                 | FileKind::LeaderEpochs
@@ -175,6 +177,7 @@ impl Run<'_, '_> {
             FileKind::TimeIndex => dump_time_index(disk, file, head, options, self.output),
             FileKind::TxnIndex => dump_txn_index(file, head, self.output),
             FileKind::ProducerSnapshot => dump_snapshot(file, self.output),
+            FileKind::ProducerWindows => dump_producer_windows(file, self.output),
             FileKind::LeaderEpochs
             | FileKind::OffsetCheckpoint
             | FileKind::PartitionMetadata
@@ -216,7 +219,8 @@ fn order(name: &str) -> Option<(u8, i64, FileKind, &str)> {
         | FileKind::OffsetIndex
         | FileKind::TimeIndex
         | FileKind::TxnIndex
-        | FileKind::ProducerSnapshot => 1,
+        | FileKind::ProducerSnapshot
+        | FileKind::ProducerWindows => 1,
         FileKind::MetadataSnapshot => 2,
         FileKind::Directory | FileKind::Unknown => return None,
     };

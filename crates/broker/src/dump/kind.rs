@@ -15,6 +15,8 @@ pub enum FileKind {
     TxnIndex,
     /// `.snapshot`: producers.
     ProducerSnapshot,
+    /// `.window`: the batches of producers' windows, ours.
+    ProducerWindows,
     /// `.checkpoint`: a snapshot of the metadata log, batches too.
     MetadataSnapshot,
     /// `leader-epoch-checkpoint`.
@@ -56,6 +58,7 @@ impl FileKind {
             "timeindex" => Some(Self::TimeIndex),
             "txnindex" => Some(Self::TxnIndex),
             "snapshot" => Some(Self::ProducerSnapshot),
+            "window" => Some(Self::ProducerWindows),
             "checkpoint" => Some(Self::MetadataSnapshot),
             _ => None,
         })
@@ -69,6 +72,7 @@ impl FileKind {
             Self::TimeIndex => "timeindex",
             Self::TxnIndex => "txnindex",
             Self::ProducerSnapshot => "snapshot",
+            Self::ProducerWindows => "window",
             Self::MetadataSnapshot => "checkpoint",
             Self::LeaderEpochs => "leader-epochs",
             Self::OffsetCheckpoint => "offset-checkpoint",
@@ -89,7 +93,8 @@ impl FileKind {
             | Self::TxnIndex
             | Self::ProducerSnapshot
             | Self::MetadataSnapshot => true,
-            Self::LeaderEpochs
+            Self::ProducerWindows
+            | Self::LeaderEpochs
             | Self::OffsetCheckpoint
             | Self::PartitionMetadata
             | Self::MetaProperties

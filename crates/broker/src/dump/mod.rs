@@ -3,7 +3,7 @@
 //! ```text
 //!  paths ─► directory.rs ─► log_file.rs   ─► batches, records ─► content.rs (decoders by layout/)
 //!             │             index_file.rs ─► entries, compared with the log beside them
-//!             │             txn_index.rs, snapshot.rs, text_file.rs
+//!             │             txn_index.rs, snapshot.rs, producer_windows.rs, text_file.rs
 //!             ▼                  │ Row, Problem
 //!        partition_check.rs      ▼
 //!                             Sink ─► render/: Kafka's text, JSON, a table
@@ -32,6 +32,7 @@ mod options;
 mod output;
 mod partition_check;
 mod problem;
+mod producer_windows;
 pub mod render;
 mod row;
 mod snapshot;

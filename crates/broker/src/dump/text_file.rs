@@ -29,6 +29,7 @@ pub(super) fn dump_text(file: &FileWindow, kind: FileKind, output: &mut Output<'
         | FileKind::TimeIndex
         | FileKind::TxnIndex
         | FileKind::ProducerSnapshot
+        | FileKind::ProducerWindows
         | FileKind::MetadataSnapshot
         | FileKind::Directory
         | FileKind::Unknown => text.lines().try_for_each(|line| output.row(&Row::Line(line.to_owned()))),

@@ -1,6 +1,8 @@
 //! Every kind of file, in our own formats.
 
 use fencepost_broker::dump::DumpOptions;
+use fencepost_partition::{BatchContent, BatchFacts, ProducerStates};
+use fencepost_types::{Millis, Offset, ProducerEpoch, ProducerId, Sequence};
 
 use crate::files::{Format, disk_with, files_of, problems, run};
 
@@ -219,4 +221,52 @@ fn sound_directories_have_no_errors() {
     assert_eq!(names, ["leftovers", "gaps", "gap-between-segments"]);
     let options = DumpOptions { problems_only: true, ..DumpOptions::default() };
     assert_eq!(run(&disk, &["t-0"], &options, Format::Table).1.errors, 0);
+}
+
+/// The windows of producers beside a snapshot: a row for each batch; whatever is wrong with the bytes is said.
+#[test]
+fn producer_windows() {
+    let mut states = ProducerStates::new(Offset(0));
+    for sequence in 0..7 {
+        states.replay(
+            None,
+            &BatchFacts {
+                base_offset: Offset(i64::from(sequence) * 2),
+                last_offset_delta: 1,
+                producer_id: ProducerId(9),
+                producer_epoch: ProducerEpoch(3),
+                base_sequence: Sequence(sequence * 2),
+                max_timestamp: Millis(1_000 + i64::from(sequence)),
+                is_transactional: false,
+                content: BatchContent::Data,
+            },
+        );
+    }
+    let snapshot = states.encode_snapshot();
+    let windows = states.encode_windows(&snapshot).unwrap();
+    let name = "00000000000000000014.window";
+    let dump = |content: &[u8]| {
+        let files = [
+            (name.to_owned(), content.to_vec()),
+            ("00000000000000000014.snapshot".to_owned(), snapshot.clone()),
+        ];
+        let (text, _) = run(
+            &disk_with("t-0", &files),
+            &[&format!("t-0/{name}")],
+            &DumpOptions::default(),
+            Format::Ndjson,
+        );
+        let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+        rows.collect::<Vec<_>>()
+    };
+    let rows = dump(&windows);
+    assert_eq!((&rows[0]["kind"], rows.len()), (&"window".into(), 6));
+    assert_eq!((&rows[1]["producerId"], &rows[1]["lastSequence"]), (&9.into(), &5.into()));
+    assert_eq!((&rows[5]["lastOffset"], &rows[5]["lastTimestamp"]), (&13.into(), &1_006.into()));
+    for at in 0..windows.len() {
+        let mut flipped = windows.clone();
+        flipped[at] ^= 1;
+        assert_eq!(dump(&flipped)[1]["type"], "problem", "byte {at}");
+        assert_eq!(dump(&windows[..at])[1]["type"], "problem", "{at} bytes");
+    }
 }

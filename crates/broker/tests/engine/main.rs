@@ -22,6 +22,7 @@ mod partition_markers;
 mod produce;
 mod producer_budget;
 mod restart;
+mod retries;
 mod topic_deletion;
 mod transaction_late_commit;
 mod transaction_rotation;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use fencepost_broker::metadata::StaticConfig;
 use fencepost_broker::{
-    Broker, BrokerSettings, Connection, ConnectionId, Edge, Listener, Outcome, StartError,
+    Broker, BrokerSettings, Connection, ConnectionId, Edge, KnownWindows, Listener, Outcome, StartError,
 };
 use fencepost_protocol::messages::{
     DescribeProducersRequest, DescribeTransactionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest,
@@ -112,7 +112,7 @@ impl Node {
     /// Every invariant; and live state is what the logs say.
     fn check(&self) {
         self.broker.check();
-        self.broker.verify_replay();
+        self.broker.verify_replay(KnownWindows::Newest);
     }
 
     /// Runs what there is to do now.

@@ -32,10 +32,10 @@ fn an_empty_snapshot() {
     assert_eq!(ProducerSnapshot::decode(&bytes), Ok(ProducerSnapshot::default()));
 }
 
-/// One batch of the window is kept: retries of older ones are gaps after a restart (producer-state trap 16,
-/// storage-formats trap 6).
+/// A snapshot alone keeps one batch of the window: without the windows beside it retries of older ones are gaps after a restart
+/// (producer-state trap 16, storage-formats trap 6).
 #[test]
-fn one_batch_survives_a_restart() {
+fn a_snapshot_alone_keeps_one_batch() {
     let mut replica = Replica::new();
     for sequence in 0..5 {
         replica.produce(data(1, 0, sequence, 1)).unwrap();

@@ -143,8 +143,7 @@ impl Log {
         for (segment, source) in self.segments[at..].iter().zip(sources) {
             self.retire_files(segment, retired)?;
             if source.base_offset > sources[0].base_offset && self.snapshots.remove(&source.base_offset) {
-                let snapshot = self.path(&offset_file(source.base_offset, FileKind::Snapshot));
-                self.retire_file(snapshot, retired)?;
+                self.retire_snapshot(source.base_offset, retired)?;
             }
         }
         Ok(())

@@ -28,12 +28,19 @@ pub(crate) fn settle(disk: &dyn Disk, directory: &str) -> Result<LiveFiles, Stor
         match file.kind {
             FileKind::Log => live.segments.insert(file.offset),
             FileKind::Snapshot => live.snapshots.insert(file.offset),
-            FileKind::OffsetIndex | FileKind::TimeIndex | FileKind::TxnIndex => false,
+            FileKind::OffsetIndex | FileKind::TimeIndex | FileKind::TxnIndex | FileKind::Window => false,
         };
     }
     for (name, file) in files {
-        let is_index = !matches!(file.kind, FileKind::Log | FileKind::Snapshot);
-        if is_index && !live.segments.contains(&file.offset) {
+        let is_orphan = match file.kind {
+            FileKind::Log | FileKind::Snapshot => false,
+            FileKind::OffsetIndex | FileKind::TimeIndex | FileKind::TxnIndex => {
+                !live.segments.contains(&file.offset)
+            }
+            // Kafka knows nothing of it when it removes a snapshot.
+            FileKind::Window => !live.snapshots.contains(&file.offset),
+        };
+        if is_orphan {
             disk.remove(&join(directory, &name))?;
         }
     }

@@ -16,7 +16,7 @@ mod timestamps;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use fencepost_partition::ProducerStates;
+use fencepost_partition::{ProducerStates, WindowError};
 use fencepost_types::{LeaderEpoch, Millis, Offset, TopicPartition, Uuid};
 
 use crate::config::LogConfig;
@@ -64,6 +64,8 @@ pub struct Log {
     epochs_changed: bool,
     /// Offsets of the `.snapshot` files.
     snapshots: BTreeSet<Offset>,
+    /// A file of producer windows that could not be used when state was last loaded from its snapshot.
+    unusable_windows: Option<(String, WindowError)>,
     sync: SyncState,
     /// The first offset that the cleaner has not seen; `None` if it never was here.
     cleaner_checkpoint: Option<Offset>,
@@ -96,6 +98,7 @@ impl Log {
             epochs: LeaderEpochs::default(),
             epochs_changed: false,
             snapshots: BTreeSet::new(),
+            unusable_windows: None,
             sync: SyncState::new(offset),
             cleaner_checkpoint: None,
             replacing: None,
@@ -222,6 +225,12 @@ impl Log {
     /// the durable end until the files of rolled segments are durable, indexes and names included.
     pub fn recovery_point(&self) -> Offset {
         self.sync.recovery_point(self.log_end_offset)
+    }
+
+    /// The file whose producer windows could not be used when the log was opened, and why, if there is one: retries of all but
+    /// the newest batch of each producer are refused then.
+    pub fn unusable_windows(&self) -> Option<(&str, WindowError)> {
+        self.unusable_windows.as_ref().map(|(path, error)| (path.as_str(), *error))
     }
 
     /// Whether the partition has a directory yet.

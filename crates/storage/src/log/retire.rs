@@ -8,7 +8,7 @@ use fencepost_types::{Millis, Now, Offset};
 use super::Log;
 use crate::disk::{DiskErrorKind, DiskResult};
 use crate::error::{ReadError, StorageError};
-use crate::file_name::{FileKind, offset_file, retired_dir};
+use crate::file_name::retired_dir;
 use crate::segment::Segment;
 
 /// Why retention removed a segment.
@@ -100,8 +100,7 @@ impl Log {
         let segment = self.segments.remove(0);
         self.retire_files(&segment, retired)?;
         if self.snapshots.remove(&segment.base_offset) {
-            let path = self.path(&offset_file(segment.base_offset, FileKind::Snapshot));
-            self.retire_file(path, retired)?;
+            self.retire_snapshot(segment.base_offset, retired)?;
         }
         Ok(())
     }
@@ -206,7 +205,7 @@ impl Log {
             self.retire_files(&segment, &mut retired)?;
         }
         while let Some(snapshot) = self.snapshots.pop_first() {
-            self.retire_file(self.path(&offset_file(snapshot, FileKind::Snapshot)), &mut retired)?;
+            self.retire_snapshot(snapshot, &mut retired)?;
         }
         self.log_start_offset = offset;
         self.log_end_offset = offset;

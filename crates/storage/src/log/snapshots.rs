@@ -1,4 +1,5 @@
-//! The `.snapshot` files of a log: producer state at an offset, so that a restart need not replay everything.
+//! The `.snapshot` files of a log: producer state at an offset, so that a restart need not replay everything. Beside each, where
+//! there is more to say than Kafka's format can, a `.window` of our own with all batches of the producers' windows.
 
 use std::collections::BTreeSet;
 
@@ -6,11 +7,14 @@ use fencepost_partition::ProducerSnapshot;
 use fencepost_types::{Millis, Offset};
 
 use super::Log;
-use crate::disk::{Disk, DiskResult, join, read_whole, remove_if_there};
+use super::retire::Retired;
+use crate::disk::{Disk, DiskErrorKind, DiskResult, join, read_whole, remove_if_there};
 use crate::file_name::{FileKind, offset_file};
 
 /// No snapshot is ever longer than this: more than a million producers of one partition.
 const SNAPSHOT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The windows of as many producers, five batches each.
+const WINDOW_BYTES_MAX: u64 = 3 * SNAPSHOT_BYTES_MAX;
 
 impl Log {
     /// Writes producer state as it is now, unless a snapshot of the same offset is there or there never was any data.
@@ -24,6 +28,11 @@ impl Log {
         if content.len() as u64 > SNAPSHOT_BYTES_MAX {
             // Too many producers for a snapshot that we would read again: the next start replays the log instead.
             return Ok(());
+        }
+        // First, and so durable first: a snapshot that is believed has its windows.
+        let windows = self.producers.encode_windows(&content);
+        if let Some(windows) = windows.filter(|windows| windows.len() as u64 <= WINDOW_BYTES_MAX) {
+            self.replace_file(&offset_file(offset, FileKind::Window), &windows)?;
         }
         self.replace_file(&offset_file(offset, FileKind::Snapshot), &content)?;
         self.snapshots.insert(offset);
@@ -39,10 +48,11 @@ impl Log {
             let path = self.path(&offset_file(candidate, FileKind::Snapshot));
             let content = read_whole(&*self.disk, &path, SNAPSHOT_BYTES_MAX)?;
             let expiration_ms = self.config.producer_id_expiration_ms;
-            let loaded = content.is_some_and(|content| {
-                self.producers.load_snapshot(&content, candidate, now, expiration_ms).is_ok()
+            let loaded = content.filter(|content| {
+                self.producers.load_snapshot(content, candidate, now, expiration_ms).is_ok()
             });
-            if loaded {
+            if let Some(content) = loaded {
+                self.load_windows(candidate, &content)?;
                 return Ok(candidate);
             }
             self.remove_snapshot(candidate)?;
@@ -50,6 +60,23 @@ impl Log {
         let start = self.segments.first().map_or(self.log_start_offset, |segment| segment.base_offset);
         self.producers.clear(start);
         Ok(start)
+    }
+
+    /// Completes the state that was loaded from `snapshot` with the windows noted beside it. Without usable ones the newest
+    /// batch of each producer is known, as with Kafka: a retry of an older one is then refused, never written again. Damage
+    /// takes nothing more with it, since the snapshot may be all that is left of producers whose records are gone.
+    fn load_windows(&mut self, offset: Offset, snapshot: &[u8]) -> DiskResult<()> {
+        let path = self.path(&offset_file(offset, FileKind::Window));
+        let loaded = match self.disk.open(&path) {
+            Err(error) if error.kind == DiskErrorKind::NotFound => Ok(()),
+            opened => {
+                let file = opened?;
+                let bytes = file.bytes()?.min(WINDOW_BYTES_MAX);
+                self.producers.load_windows(&file.read(0, bytes as usize)?, snapshot)
+            }
+        };
+        self.unusable_windows = loaded.err().map(|error| (path, error));
+        Ok(())
     }
 
     /// What the newest snapshot at or above `offset` knows, if it can be read.
@@ -60,7 +87,15 @@ impl Log {
 
     pub(super) fn remove_snapshot(&mut self, offset: Offset) -> DiskResult<()> {
         self.snapshots.remove(&offset);
-        remove_if_there(&*self.disk, &self.path(&offset_file(offset, FileKind::Snapshot)))
+        remove_if_there(&*self.disk, &self.path(&offset_file(offset, FileKind::Snapshot)))?;
+        remove_if_there(&*self.disk, &self.path(&offset_file(offset, FileKind::Window)))
+    }
+
+    /// Takes a snapshot out, with the windows beside it.
+    pub(super) fn retire_snapshot(&self, offset: Offset, retired: &mut Retired) -> DiskResult<()> {
+        [FileKind::Snapshot, FileKind::Window]
+            .into_iter()
+            .try_for_each(|kind| self.retire_file(self.path(&offset_file(offset, kind)), retired))
     }
 
     /// Removes the snapshots above `offset`.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fencepost_broker::metadata::StaticConfig;
-use fencepost_broker::{Broker, BrokerSettings, Durability, Edge, Listener, Standing};
+use fencepost_broker::{Broker, BrokerSettings, Durability, Edge, KnownWindows, Listener, Standing};
 use fencepost_protocol::messages::{
     CreateTopicsRequest, DeleteTopicsRequest, UpdateFeaturesRequest, create_topics_request,
     update_features_request,
@@ -257,7 +257,7 @@ impl World {
     pub fn check(&self) {
         let broker = self.broker();
         broker.check();
-        broker.verify_replay();
+        broker.verify_replay(KnownWindows::Whole);
     }
 
     /// A client on a connection of its own.
