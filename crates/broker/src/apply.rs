@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use fencepost_group::{GroupShard, Request as GroupRequest, TopicFacts, Topics, TopicsDeleted};
+use fencepost_group::{GroupShard, Reply, Request as GroupRequest, TopicFacts, Topics, TopicsDeleted};
 use fencepost_metadata::image::ResourceType;
 use fencepost_metadata::{BrokerConfig, ConfigView, Delta, Image, LocalChange, TopicConfig};
 use fencepost_storage::{Checkpoint, StorageError};
@@ -13,6 +13,7 @@ use fencepost_types::{ErrorCode, LeaderEpoch, PartitionIndex, TopicName, TopicPa
 
 use crate::Broker;
 use crate::cx::Cx;
+use crate::group_coordinator::GroupCell;
 use crate::partition::Partition;
 use crate::runtime::Answer;
 use crate::settings::{append_rules, log_config};
@@ -29,8 +30,9 @@ impl Broker {
             return;
         }
         let delta = Delta::between(&old, &image);
-        self.image.store(Arc::clone(&image));
+        // In this order: a request that has found a topic in the image finds it among these topics, too.
         self.topics.store(Arc::new(topic_facts(&image)));
+        self.image.store(Arc::clone(&image));
         if !delta.configs.is_empty() || delta.features {
             self.apply_configs(&image, &delta);
         }
@@ -45,8 +47,8 @@ impl Broker {
             self.remember(cx, &Checkpoint::ALL);
         }
         if !delta.topics_deleted.is_empty() {
-            let topics = delta.topics_deleted.iter();
-            self.forget_offsets(cx, topics.map(|topic| (topic.name.clone(), topic.id)).collect());
+            let names = delta.topics_deleted.iter().map(|topic| topic.name.clone()).collect();
+            self.forget_offsets(cx, names);
         }
         if let Err(error) = self.lead_all(cx, changes.leaders) {
             self.log_dir_failed(cx, &error);
@@ -141,16 +143,11 @@ impl Broker {
         }
     }
 
-    /// Offsets of deleted topics go, in every shard.
-    fn forget_offsets(self: &Arc<Self>, cx: &mut Cx, topics: Vec<(TopicName, Uuid)>) {
+    /// Offsets of topics that are gone go, in every shard. `names`: what was just deleted.
+    pub(crate) fn forget_offsets(self: &Arc<Self>, cx: &mut Cx, names: Vec<TopicName>) {
         for cell in self.groups.all() {
-            let request = GroupRequest::TopicsDeleted(TopicsDeleted { topics: topics.clone() });
-            let asked = Box::new(|_: &Arc<Broker>, _: &mut Cx, answer: Answer<GroupShard>| {
-                if let Err(error) = answer {
-                    tracing::warn!(code = %error.code(), "offsets of a deleted topic stay");
-                }
-            });
-            cx.push(Box::new(move |broker, cx| cell.ask(broker, cx, request, asked)));
+            let request = TopicsDeleted { names: names.clone(), ..TopicsDeleted::default() };
+            cx.push(Box::new(move |broker, cx| forget_offsets_of(broker, cx, cell, request)));
         }
     }
 
@@ -183,6 +180,27 @@ impl Broker {
         let image = self.image();
         TopicConfig::resolve(self.view(&image), topic)
     }
+}
+
+/// Asks one shard, step by step. What fails is done again after the next deletion, and at the next start; until then the
+/// offsets lie there and count for nothing.
+fn forget_offsets_of(broker: &Arc<Broker>, cx: &mut Cx, cell: Arc<GroupCell>, request: TopicsDeleted) {
+    let names = request.names.clone();
+    let asked = Arc::clone(&cell);
+    let respond = Box::new(
+        move |broker: &Arc<Broker>, cx: &mut Cx, answer: Answer<GroupShard>| match answer {
+            Ok(Reply::OffsetsForgotten(Some(after))) => {
+                let request = TopicsDeleted { names, after: Some(after), ..TopicsDeleted::default() };
+                forget_offsets_of(broker, cx, cell, request);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let partition = &cell.partition().name;
+                tracing::warn!(%partition, code = %error.code(), "offsets of a deleted topic stay in the log");
+            }
+        },
+    );
+    asked.ask(broker, cx, GroupRequest::TopicsDeleted(request), respond);
 }
 
 /// The topics of an image as groups see them.

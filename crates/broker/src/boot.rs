@@ -227,6 +227,8 @@ impl Broker {
             for cell in broker.groups.all() {
                 cell.start(broker, cx.now);
             }
+            // A crash may have come between the deletion of a topic and the tombstones of its offsets.
+            broker.forget_offsets(cx, Vec::new());
             for cell in broker.transactions.all() {
                 cell.start(broker, cx.now);
                 cell.send_all_markers(broker, cx);

@@ -88,6 +88,12 @@ impl HostedShard for GroupShard {
     // Kafka's builder leaves 0 here for plain and transactional batches alike (storage-formats §13, trap 17).
     const BASE_SEQUENCE: Sequence = Sequence(0);
 
+    fn refresh(broker: &Broker, request: &mut Request) {
+        if let Some(topics) = request.existing_topics_mut() {
+            *topics = broker.topic_facts();
+        }
+    }
+
     fn stepped(&mut self, _: &Arc<GroupCell>, _: &mut Cx, _: &[GroupRecord]) -> Option<Task> {
         None
     }

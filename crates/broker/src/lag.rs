@@ -129,10 +129,11 @@ impl Asking<'_> {
     fn group(&mut self, group: &str) -> Option<GroupLag> {
         let cell = self.broker.groups.cell_for(group).ok()?;
         let rows_max = self.limits.rows;
+        let topics = self.broker.topic_facts();
         let mut rows = cell.read(|shard| {
             let offsets = shard.durable().offsets.of_group(group).take(rows_max.saturating_add(1));
             let row = offsets.map(|(partition, offsets)| {
-                let committed = offsets.committed.as_ref().map(|committed| committed.value.offset);
+                let committed = offsets.committed_in(&topics).map(|committed| committed.value.offset);
                 (partition.clone(), committed, offsets.pending.len())
             });
             row.collect::<Vec<_>>()

@@ -50,6 +50,7 @@ mod respond;
 mod runtime;
 mod settings;
 mod shard_configs;
+mod shard_log;
 mod sync;
 #[cfg(test)]
 mod testing;

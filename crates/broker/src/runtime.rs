@@ -12,16 +12,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fencepost_coordinator::{Decision, LogPosition, Record, Refusal, Shard, Token};
-use fencepost_records::{Batch, BatchBuilder, EndTxnMarker};
+use fencepost_records::{Batch, EndTxnMarker};
 use fencepost_storage::MarkerAppend;
-use fencepost_types::{
-    Deadline, ErrorCode, LeaderEpoch, Millis, Nanos, Now, Offset, ProducerEpoch, ProducerId, Sequence,
-};
+use fencepost_types::{Deadline, ErrorCode, Nanos, Now, Offset, ProducerEpoch, ProducerId, Sequence};
 
 use crate::Broker;
 use crate::cx::{Cx, Task};
 use crate::deadlines::DeadlineKey;
 use crate::partition::{CoordinatorAppend, Partition};
+use crate::shard_log::{encode_batch, position};
 use crate::waiting::Waited;
 
 /// Why an ask was not answered with a reply.
@@ -63,6 +62,12 @@ pub trait HostedShard:
             self.replay_marker(position(batch.base_offset(), batch), marker.result);
         }
         Ok(())
+    }
+
+    /// Gives a request what it is decided by, as it is now. Called under the shard's lock, before `decide`. The default has
+    /// nothing to give.
+    fn refresh(broker: &Broker, request: &mut Self::Request) {
+        let _ = (broker, request);
     }
 
     /// Called under the shard's lock after records have been replayed. What it pushes to `cx` runs as soon as no lock
@@ -237,7 +242,7 @@ impl<S: HostedShard> ShardCell<S> {
     }
 
     /// [`Self::ask`] with a say in how the batch is appended.
-    pub fn ask_with(self: &Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx, asked: Asked<S>) {
+    pub fn ask_with(self: &Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx, mut asked: Asked<S>) {
         let mut state = self.lock();
         if state.parked.len() >= PARKED_MAX {
             drop(state);
@@ -246,6 +251,7 @@ impl<S: HostedShard> ShardCell<S> {
         }
         state.next_token += 1;
         let token = Token(state.next_token);
+        S::refresh(broker, &mut asked.request);
         match state.shard.decide(cx.now, token, &asked.request) {
             Err(refusal) => {
                 drop(state);
@@ -467,32 +473,4 @@ fn check_in_debug<S: Shard>(shard: &S) {
     if cfg!(debug_assertions) {
         shard.check();
     }
-}
-
-/// Where a record of `batch` lies.
-fn position(offset: Offset, batch: &Batch) -> LogPosition {
-    let header = batch.header();
-    LogPosition {
-        offset,
-        producer_id: header.producer_id,
-        producer_epoch: header.producer_epoch,
-        is_transactional: header.is_transactional(),
-    }
-}
-
-/// The records as one batch, as Kafka's coordinators write them: uncompressed, with one time.
-fn encode_batch<S: HostedShard>(
-    time: Millis,
-    transactional: Option<(ProducerId, ProducerEpoch)>,
-    records: &[S::Record],
-) -> Result<Batch, ErrorCode> {
-    let mut builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE).base_sequence(S::BASE_SEQUENCE);
-    if let Some((producer_id, producer_epoch)) = transactional {
-        builder = builder.producer(producer_id, producer_epoch, S::BASE_SEQUENCE).transactional(true);
-    }
-    for record in records {
-        let (key, value) = record.encode();
-        builder.append(time, key.as_deref(), value.as_deref(), &[]);
-    }
-    builder.build().map_err(|_| ErrorCode::UnknownServerError)
 }

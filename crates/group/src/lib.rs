@@ -20,9 +20,10 @@
 //! - G5: generations and group epochs never go back while a group has members, also from one protocol to the other.
 //! - G6: a partition is owned by at most one member of a consumer group, counting those that must still give it up.
 //!
-//! Differs from Kafka: an all-topics fetch with `require_stable` names partitions that have nothing but a pending offset;
-//! regular expressions are matched within the request; a rebalance's time runs from its start, not from its last join;
-//! a request that waits is answered when a later one of the same member takes its place.
+//! Differs from Kafka: an offset counts for the topic id it was committed for, however a request names the topic; an
+//! all-topics fetch with `require_stable` names partitions that have nothing but a pending offset; regular expressions
+//! are matched within the request; a rebalance's time runs from its start, not from its last join; a request that waits
+//! is answered when a later one of the same member takes its place.
 
 #![no_std]
 

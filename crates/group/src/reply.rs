@@ -6,7 +6,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use fencepost_types::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicName, Uuid};
+use fencepost_types::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicName, TopicPartition, Uuid};
 
 use crate::{GroupId, InstanceId, MemberId};
 
@@ -37,6 +37,8 @@ pub enum Reply {
     ConsumerHeartbeat(ConsumerHeartbeatReply),
     /// To ConsumerGroupDescribe, in the order of the request.
     ConsumerDescribe(Vec<DescribedConsumerGroup>),
+    /// To TopicsDeleted: where the next request goes on; `None` when all offsets were looked at.
+    OffsetsForgotten(Option<(GroupId, TopicPartition)>),
     /// To what has nothing to say.
     Done,
 }

@@ -6,7 +6,9 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
-use fencepost_types::{LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicName, Uuid};
+use fencepost_types::{
+    LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicName, TopicPartition, Uuid,
+};
 
 use crate::{GroupId, InstanceId, MemberId, Topics};
 
@@ -41,10 +43,34 @@ pub enum Request {
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeat),
     /// Answered by [`crate::Reply::ConsumerDescribe`].
     ConsumerGroupDescribe(ConsumerGroupDescribe),
-    /// The metadata has dropped topics: their offsets go. Answered by [`crate::Reply::Done`].
+    /// The metadata has dropped topics: their offsets go. Answered by [`crate::Reply::OffsetsForgotten`].
     TopicsDeleted(TopicsDeleted),
     /// Something is due. Answers whom it concerns; the tick itself is answered by [`crate::Reply::Done`].
     Tick,
+}
+
+impl Request {
+    /// The topics that the request is decided by, where it depends on them. The engine puts the newest there are in their
+    /// place under the shard's lock: what one request has seen of a deletion, each later one has seen as well.
+    pub fn existing_topics_mut(&mut self) -> Option<&mut Arc<Topics>> {
+        match self {
+            Self::JoinGroup(request) => Some(&mut request.topics),
+            Self::ConsumerGroupHeartbeat(request) => Some(&mut request.topics),
+            Self::ConsumerGroupDescribe(request) => Some(&mut request.topics),
+            Self::OffsetCommit(request) => Some(&mut request.existing),
+            Self::TxnOffsetCommit(request) => Some(&mut request.existing),
+            Self::OffsetFetch(request) => Some(&mut request.existing),
+            Self::TopicsDeleted(request) => Some(&mut request.existing),
+            Self::SyncGroup(_)
+            | Self::Heartbeat(_)
+            | Self::LeaveGroup(_)
+            | Self::OffsetDelete(_)
+            | Self::DescribeGroups(_)
+            | Self::ListGroups(_)
+            | Self::DeleteGroups(_)
+            | Self::Tick => None,
+        }
+    }
 }
 
 /// Who sends a request.
@@ -186,6 +212,8 @@ pub struct OffsetCommit {
     pub retention_ms: i64,
     /// The offsets.
     pub topics: Vec<TopicOffsets>,
+    /// The topics there are: an offset of one that has gone meanwhile is refused.
+    pub existing: Arc<Topics>,
 }
 
 /// TxnOffsetCommit, verified, for topics and partitions that exist.
@@ -203,6 +231,8 @@ pub struct TxnOffsetCommit {
     pub committer: Committer,
     /// The offsets.
     pub topics: Vec<TopicOffsets>,
+    /// The topics there are: an offset of one that has gone meanwhile is refused.
+    pub existing: Arc<Topics>,
 }
 
 /// Partitions of one topic.
@@ -229,6 +259,8 @@ pub struct OffsetFetch {
     pub topics: Option<Vec<TopicPartitions>>,
     /// Whether a pending offset makes a partition UNSTABLE_OFFSET_COMMIT.
     pub require_stable: bool,
+    /// The topics there are: the offset of one that is gone counts for nothing, whoever has its name now.
+    pub existing: Arc<Topics>,
 }
 
 /// OffsetDelete, for topics and partitions that exist.
@@ -307,9 +339,16 @@ pub struct ConsumerGroupDescribe {
     pub topics: Arc<Topics>,
 }
 
-/// Topics that are gone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Topics are gone: so are their offsets, committed and pending, in every group. Asked after each deletion, and once
+/// when a coordinator has loaded its log, as a crash may have come between a deletion and its tombstones.
+///
+/// One request writes a bounded number of tombstones; the answer says where the next one goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TopicsDeleted {
-    /// Names and ids. An offset that knows the id of its topic goes only with that one.
-    pub topics: Vec<(TopicName, Uuid)>,
+    /// The topics that were just deleted. An offset whose record has no topic id belongs to them by its name alone.
+    pub names: Vec<TopicName>,
+    /// The topics there are: an offset whose topic id is not among them goes.
+    pub existing: Arc<Topics>,
+    /// Where to go on; `None` from the beginning.
+    pub after: Option<(GroupId, TopicPartition)>,
 }

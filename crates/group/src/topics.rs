@@ -44,6 +44,12 @@ impl Topics {
         self.by_id.get(&id)
     }
 
+    /// Whether an offset committed for the topic `id` counts. One without an id was written by an older coordinator, or has
+    /// an expiry of its own.
+    pub(crate) fn has(&self, id: Uuid) -> bool {
+        id.is_zero() || self.by_id.contains_key(&id)
+    }
+
     /// All topics, by name.
     pub fn iter(&self) -> impl Iterator<Item = (&TopicName, &TopicFacts)> {
         self.by_name.iter()

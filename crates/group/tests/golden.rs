@@ -60,6 +60,19 @@ fn loaded() -> GroupShard {
     shard
 }
 
+/// The topics of the cluster that wrote the log, as far as its offsets name them.
+fn existing() -> Arc<Topics> {
+    let decoded = records().into_iter().filter_map(|(_, key, value)| {
+        match GroupRecord::decode(key.as_ref(), value.as_ref()).expect("well-formed") {
+            Some(GroupRecord::OffsetCommit { topic, value: Some(value), .. }) => {
+                Some((topic, TopicFacts { id: value.topic_id, partition_count: 2 }))
+            }
+            Some(_) | None => None,
+        }
+    });
+    Arc::new(Topics::new(1, decoded.filter(|(_, facts)| !facts.id.is_zero())))
+}
+
 fn reply(shard: &GroupShard, request: &Request) -> Reply {
     let mut decision = shard.decide(NOW, Token(1), request).expect("the request is accepted");
     decision.replies.remove(0).1
@@ -116,6 +129,7 @@ fn offsets_are_those_of_kafka() {
                 member_epoch: -1,
                 topics: Some(vec![asked]),
                 require_stable,
+                existing: existing(),
             });
             let Reply::Fetch(topics) = reply(&shard, &request) else { panic!("offsets are answered") };
             let found = &topics[0].partitions[0];

@@ -100,6 +100,7 @@ fn one_group(
         member_epoch: wanted.member_epoch,
         topics,
         require_stable,
+        existing: broker.topic_facts(),
     });
     let respond = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx, answer: Answer<GroupShard>| {
         let group = match answer {

@@ -34,7 +34,11 @@ pub(crate) struct Place {
 }
 
 /// The places of an answer, in the order of the request. A place without an error is the group's to fill.
-pub(crate) struct Places(Vec<Place>);
+pub(crate) struct Places {
+    places: Vec<Place>,
+    /// How the request's version says that a topic is not there.
+    unknown_topic: ErrorCode,
+}
 
 /// Splits a request into what the group is asked, and the places of the answer with the codes of what does not exist.
 pub(crate) fn sort_out(image: &Image, by_id: bool, named: Vec<Named>) -> (Vec<group::TopicOffsets>, Places) {
@@ -57,7 +61,7 @@ pub(crate) fn sort_out(image: &Image, by_id: bool, named: Vec<Named>) -> (Vec<gr
         }
         places.push(Place { topic_id, name, codes });
     }
-    (known, Places(places))
+    (known, Places { places, unknown_topic })
 }
 
 impl Places {
@@ -66,14 +70,18 @@ impl Places {
         mut self,
         result: Result<Vec<group::TopicErrors>, ErrorCode>,
     ) -> impl Iterator<Item = Place> {
-        let asked = self.0.iter_mut().flat_map(|place| &mut place.codes).filter(|(_, code)| code.is_none());
+        let unknown_topic = self.unknown_topic;
+        let asked =
+            self.places.iter_mut().flat_map(|place| &mut place.codes).filter(|(_, code)| code.is_none());
         match result {
             Ok(answered) => {
                 let codes = answered.into_iter().flat_map(|topic| topic.partitions);
-                asked.zip(codes).for_each(|((_, place), (_, code))| *place = code);
+                asked.zip(codes).for_each(|((_, place), (_, code))| {
+                    *place = if code == ErrorCode::UnknownTopicId { unknown_topic } else { code };
+                });
             }
             Err(code) => asked.for_each(|(_, place)| *place = code),
         }
-        self.0.into_iter()
+        self.places.into_iter()
     }
 }

@@ -50,6 +50,7 @@ pub(crate) fn offset_commit(
         },
         retention_ms: request.retention_time_ms,
         topics: known,
+        existing: broker.topic_facts(),
     });
     let respond = Box::new(move |_: &Arc<Broker>, _: &mut Cx, answer: Answer<GroupShard>| {
         let result = match answer {

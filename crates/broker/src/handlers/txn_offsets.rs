@@ -66,6 +66,7 @@ pub(crate) fn txn_offset_commit(
             instance_id: request.group_instance_id.map(Into::into),
         },
         topics: known,
+        existing: broker.topic_facts(),
     });
     let adds = version >= IMPLICIT_ADD_FROM;
     if !adds && is_doubtful(broker, &exchange, &request.transactional_id, producer) {

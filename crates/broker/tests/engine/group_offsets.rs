@@ -1,6 +1,8 @@
 //! Committed offsets over the wire: every version, and the moment in which those of a transaction count.
 
-use fencepost_protocol::messages::{OffsetCommitRequest, OffsetFetchRequest, offset_fetch_request};
+use fencepost_protocol::messages::{
+    DeleteTopicsRequest, OffsetCommitRequest, OffsetFetchRequest, offset_fetch_request,
+};
 use fencepost_types::{ErrorCode, Uuid};
 
 use crate::harness::requests::{commit_offset, committed_offset, marker, write_markers};
@@ -106,4 +108,41 @@ fn a_marker_is_answered_when_its_offsets_are_there() {
     let row = read.answer().groups[0].topics[0].partitions[0].clone();
     assert_eq!((row.committed_offset, row.error_code), (5, 0));
     world.settle();
+}
+
+/// Issue 12, A4: a crash comes between a deletion and the tombstones of its offsets. The next start writes them, for offsets that
+/// are committed and for those of an open transaction, and leaves the others.
+#[test]
+fn the_tombstones_that_a_crash_prevented_are_written_at_the_start() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    world.create_topic("kept", 1);
+    let client = world.client();
+    assert_eq!(client.ask(9, &commit_offset("g", 5)).topics[0].partitions[0].error_code, 0);
+    let producer = Producer::start(world.client(), "x");
+    for (topic, offset) in [("t", 6), ("kept", 7)] {
+        let answer = producer.client.ask(5, &producer.offset_request("h", topic, offset));
+        assert_eq!(answer.topics[0].partitions[0].error_code, 0);
+    }
+    let logs_before = world.log_ends("__consumer_offsets");
+    let deletion =
+        DeleteTopicsRequest { topic_names: vec!["t".to_owned()], timeout_ms: 1_000, ..Default::default() };
+    let asked = world.client().send(5, &deletion);
+    // The record of the deletion is written and the process dies before anything follows from it.
+    assert!(!asked.is_done());
+    drop((asked, client));
+    world.restart();
+    world.settle();
+    let written: i64 =
+        world.log_ends("__consumer_offsets").iter().sum::<i64>() - logs_before.iter().sum::<i64>();
+    assert_eq!(written, 2, "a tombstone for each group's offset of the topic");
+    assert_eq!(
+        committed_offset(&world.client(), "h", "kept", true),
+        (-1, ErrorCode::UnstableOffsetCommit.code())
+    );
+    world.restart();
+    world.settle();
+    let again: i64 =
+        world.log_ends("__consumer_offsets").iter().sum::<i64>() - logs_before.iter().sum::<i64>();
+    assert_eq!(again, 2, "there is nothing left to write");
 }

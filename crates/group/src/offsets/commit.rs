@@ -16,7 +16,7 @@ use crate::consumer::fencing;
 use crate::shard::Found;
 use crate::{
     CommittedOffset, Committer, GroupId, GroupRecord, GroupRefusal, GroupShard, OffsetCommit,
-    PartitionOffset, Reply, TopicErrors, TopicOffsets,
+    PartitionOffset, Reply, TopicErrors, TopicOffsets, Topics,
 };
 
 /// From this version on an unknown group is told from a wrong generation, and member epochs are understood.
@@ -54,18 +54,21 @@ impl GroupShard {
         }
         let kept = request.retention_ms != DEFAULT_RETENTION;
         let expire_timestamp = kept.then(|| now.wall.plus(request.retention_ms));
-        let (records, answer) = self.commit_records(now, &request.group, &request.topics, expire_timestamp);
+        let (records, answer) =
+            self.commit_records(now, &request.group, &request.topics, &request.existing, expire_timestamp);
         let mut decision = Decision::write(records, token, Reply::Commit(answer));
         decision.soft.extend(renewed);
         Ok(decision)
     }
 
-    /// The records of a commit, and the answer for each partition.
+    /// The records of a commit, and the answer for each partition. A topic that was there when the request came and is not
+    /// any more is UNKNOWN_TOPIC_ID: its offsets have had their tombstones, perhaps, and would outlive it.
     pub(crate) fn commit_records(
         &self,
         now: Now,
         group: &GroupId,
         topics: &[TopicOffsets],
+        existing: &Topics,
         expire_timestamp: Option<Millis>,
     ) -> (Vec<GroupRecord>, Vec<TopicErrors>) {
         let mut records = Vec::new();
@@ -73,6 +76,10 @@ impl GroupShard {
         for topic in topics {
             let mut partitions = Vec::with_capacity(topic.partitions.len());
             for partition in &topic.partitions {
+                if !existing.has(topic.topic_id) {
+                    partitions.push((partition.partition, ErrorCode::UnknownTopicId));
+                    continue;
+                }
                 if is_too_long(partition, self.config.offset_metadata_max) {
                     partitions.push((partition.partition, ErrorCode::OffsetMetadataTooLarge));
                     continue;

@@ -18,6 +18,9 @@ use crate::{
     TopicsDeleted,
 };
 
+/// The most tombstones that one request about deleted topics writes: a batch stays well below `max.message.bytes`.
+const TOMBSTONES_PER_STEP_MAX: usize = 1_000;
+
 /// The topics that a group reads: their offsets stay. `None` is "any".
 type Subscribed = Option<BTreeSet<String>>;
 
@@ -80,26 +83,31 @@ impl GroupShard {
         self.durable.offsets.of_group(group).map(|(key, _)| tombstone(group, key)).collect()
     }
 
-    /// Topics are gone: so are their offsets, in every group.
+    /// Topics are gone: so are their offsets, in every group. One step of it.
     pub(crate) fn topics_deleted(&self, token: Token, request: &TopicsDeleted) -> Decided {
         let mut records = Vec::new();
-        for group in self.durable.offsets.groups() {
-            let of_group = self.durable.offsets.of_group(group);
-            let gone = of_group.filter(|(key, offsets)| is_gone(request, key, offsets));
-            records.extend(gone.map(|(key, _)| tombstone(group, key)));
+        for (group, key, offsets) in self.durable.offsets.after(request.after.as_ref()) {
+            if !is_gone(request, key, offsets) {
+                continue;
+            }
+            records.push(tombstone(group, key));
+            if records.len() == TOMBSTONES_PER_STEP_MAX {
+                let next = Some((group.clone(), key.clone()));
+                return Ok(Decision::write(records, token, Reply::OffsetsForgotten(next)));
+            }
         }
-        Ok(Decision::write(records, token, Reply::Done))
+        Ok(Decision::write(records, token, Reply::OffsetsForgotten(None)))
     }
 }
 
-/// Whether the offsets of a partition belong to a topic that is gone: by name, and by id where an offset knows it, as
-/// the name may have been taken again.
+/// Whether all offsets of a partition, committed and pending, belong to topics that are gone. The name may have been taken
+/// again; a record without a topic id can go by the name alone.
 fn is_gone(request: &TopicsDeleted, key: &TopicPartition, offsets: &PartitionOffsets) -> bool {
-    let is_of = |id: Uuid| {
-        let mut logged = offsets.committed.iter().chain(offsets.pending.values());
-        logged.all(|logged| logged.value.topic_id.is_zero() || logged.value.topic_id == id)
-    };
-    request.topics.iter().any(|(name, id)| *name == key.topic && is_of(*id))
+    let mut logged = offsets.committed.iter().chain(offsets.pending.values());
+    logged.all(|logged| match logged.value.topic_id {
+        Uuid::ZERO => request.names.contains(&key.topic) || request.existing.get(&key.topic).is_none(),
+        id => !request.existing.has(id),
+    })
 }
 
 /// The record that deletes an offset.

@@ -34,7 +34,7 @@ impl GroupShard {
         let fetch = |partition: &PartitionIndex| {
             let key = TopicPartition { topic: asked.topic.clone(), partition: *partition };
             match self.durable.offsets.get(&request.group, &key) {
-                Some(offsets) => fetched(offsets, *partition, asked.topic_id, request.require_stable),
+                Some(offsets) => fetched(offsets, *partition, asked.topic_id, request),
                 None => PartitionFetched::nothing(*partition, ErrorCode::None),
             }
         };
@@ -53,11 +53,13 @@ impl GroupShard {
     fn fetch_all(&self, request: &OffsetFetch) -> Vec<TopicFetched> {
         let mut topics: Vec<TopicFetched> = Vec::new();
         for (key, offsets) in self.durable.offsets.of_group(&request.group) {
-            if offsets.committed.is_none() && !request.require_stable {
+            let committed = offsets.committed_in(&request.existing);
+            let is_unstable = request.require_stable && offsets.is_pending_in(&request.existing);
+            if committed.is_none() && !is_unstable {
                 continue;
             }
-            let topic_id = offsets.committed.as_ref().map_or(Uuid::ZERO, |logged| logged.value.topic_id);
-            let partition = fetched(offsets, key.partition, Uuid::ZERO, request.require_stable);
+            let topic_id = committed.map_or(Uuid::ZERO, |logged| logged.value.topic_id);
+            let partition = fetched(offsets, key.partition, Uuid::ZERO, request);
             match topics.last_mut() {
                 Some(last) if last.topic == key.topic => last.partitions.push(partition),
                 Some(_) | None => {
@@ -70,17 +72,21 @@ impl GroupShard {
     }
 }
 
-/// The offset of a partition. One that was committed for another topic of the same name does not count.
+/// The offset of a partition. One that was committed for another topic of the same name does not count, also where the
+/// request names the topic by its name.
+///
+/// Differs from Kafka: it looks at the topic id only where the request has one, so that after a crash between the deletion of
+/// a topic and the tombstones of its offsets a reader of the next topic of that name skips records.
 fn fetched(
     offsets: &PartitionOffsets,
     partition: PartitionIndex,
     topic_id: Uuid,
-    require_stable: bool,
+    request: &OffsetFetch,
 ) -> PartitionFetched {
-    if require_stable && !offsets.pending.is_empty() {
+    if request.require_stable && offsets.is_pending_in(&request.existing) {
         return PartitionFetched::nothing(partition, ErrorCode::UnstableOffsetCommit);
     }
-    let Some(logged) = &offsets.committed else {
+    let Some(logged) = offsets.committed_in(&request.existing) else {
         return PartitionFetched::nothing(partition, ErrorCode::None);
     };
     let known = logged.value.topic_id;

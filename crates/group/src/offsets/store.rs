@@ -1,10 +1,11 @@
 //! Committed offsets, and those that wait for the end of a transaction.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use core::ops::Bound;
 
 use fencepost_types::{Offset, ProducerId, TopicPartition, TransactionResult};
 
-use crate::{CommittedOffset, GroupId};
+use crate::{CommittedOffset, GroupId, Topics};
 
 /// All offsets of a coordinator. A fold of its log.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,6 +30,18 @@ pub struct LoggedOffset {
     pub value: CommittedOffset,
     /// The offset of its record in the coordinator's log: between two, the later record counts.
     pub record_offset: Offset,
+}
+
+impl PartitionOffsets {
+    /// The offset that counts, unless its topic is gone.
+    pub fn committed_in(&self, existing: &Topics) -> Option<&LoggedOffset> {
+        self.committed.as_ref().filter(|logged| existing.has(logged.value.topic_id))
+    }
+
+    /// Whether an open transaction has an offset here, for a topic that is not gone.
+    pub fn is_pending_in(&self, existing: &Topics) -> bool {
+        self.pending.values().any(|logged| existing.has(logged.value.topic_id))
+    }
 }
 
 impl Offsets {
@@ -85,6 +98,25 @@ impl Offsets {
     /// All offsets of a group, by topic and partition.
     pub fn of_group(&self, group: &str) -> impl Iterator<Item = (&TopicPartition, &PartitionOffsets)> {
         self.by_group.get(group).into_iter().flatten()
+    }
+
+    /// All offsets behind `after`, by group, topic and partition; from the beginning where there is none.
+    pub fn after(
+        &self,
+        after: Option<&(GroupId, TopicPartition)>,
+    ) -> impl Iterator<Item = (&GroupId, &TopicPartition, &PartitionOffsets)> {
+        let groups = match after {
+            Some((group, _)) => self.by_group.range::<GroupId, _>(group..),
+            None => self.by_group.range::<GroupId, _>(..),
+        };
+        groups.flat_map(move |(group, of_group)| {
+            let from = match after {
+                Some((last, partition)) if last == group => Bound::Excluded(partition),
+                Some(_) | None => Bound::Unbounded,
+            };
+            let rest = of_group.range::<TopicPartition, _>((from, Bound::Unbounded));
+            rest.map(move |(partition, offsets)| (group, partition, offsets))
+        })
     }
 
     /// Every group that has offsets, by name.

@@ -22,7 +22,8 @@ impl GroupShard {
             return Err(GroupRefusal::InvalidGroupId);
         }
         self.validate_txn_commit(request).map_err(|refusal| for_version(refusal, request))?;
-        let (records, answer) = self.commit_records(now, &request.group, &request.topics, None);
+        let (records, answer) =
+            self.commit_records(now, &request.group, &request.topics, &request.existing, None);
         let mut decision = Decision::write(records, token, Reply::Commit(answer));
         if !decision.records.is_empty() {
             decision.transactional = Some((request.producer_id, request.producer_epoch));

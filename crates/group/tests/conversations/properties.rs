@@ -240,6 +240,7 @@ impl Clients {
                     committer: self.committer(group, client, as_member),
                     retention_ms: if offset == 8 { 1_000 } else { -1 },
                     topics: offsets(offset),
+                    existing: existing(),
                 });
                 self.ask(group, client, &request);
             }
@@ -251,6 +252,7 @@ impl Clients {
                     producer_epoch: ProducerEpoch(0),
                     committer: self.committer(group, client, as_member),
                     topics: offsets(offset),
+                    existing: existing(),
                 });
                 self.ask(group, client, &request);
             }
@@ -267,8 +269,8 @@ impl Clients {
                 self.ask(group, 0, &Request::DeleteGroups(DeleteGroups { groups: vec![name(group)] }));
             }
             Step::TopicDeleted => {
-                let topics = vec![("t".into(), Uuid::from_u128(5))];
-                self.ask(0, 0, &Request::TopicsDeleted(TopicsDeleted { topics }));
+                let request = TopicsDeleted { names: vec!["t".into()], ..TopicsDeleted::default() };
+                self.ask(0, 0, &Request::TopicsDeleted(request));
             }
             Step::Wait { ms } => {
                 self.driver.wait(ms);
@@ -384,6 +386,12 @@ fn subscription() -> Bytes {
 /// Partitions 0 and 1 of t, which the leader gives to everyone: a mistake that clients can make.
 fn assignment() -> Bytes {
     Bytes::from_static(b"\0\x01\0\0\0\x01\0\x01t\0\0\0\x02\0\0\0\0\0\0\0\x01\xff\xff\xff\xff")
+}
+
+/// The one topic that is committed for, under both ways to name it.
+fn existing() -> Arc<Topics> {
+    let facts = TopicFacts { id: Uuid::from_u128(5), partition_count: 2 };
+    Arc::new(Topics::new(1, [("t".into(), facts)]))
 }
 
 fn offsets(offset: i64) -> Vec<TopicOffsets> {

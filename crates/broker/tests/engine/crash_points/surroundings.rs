@@ -4,8 +4,11 @@ use super::every_point;
 use super::outcome::Outcome;
 use super::run::Run;
 use crate::harness::World;
+use crate::harness::requests::{all_committed_offsets, commit_offset, committed_offset};
 
-use fencepost_protocol::messages::{DeleteTopicsRequest, UpdateFeaturesResponse};
+use fencepost_protocol::messages::{
+    CreateTopicsResponse, DeleteTopicsRequest, OffsetCommitResponse, UpdateFeaturesResponse,
+};
 use fencepost_types::ErrorCode;
 
 impl Run {
@@ -15,6 +18,71 @@ impl Run {
         let answer = self.ask_until(1, &World::transaction_version_request(level), code);
         assert!(answer.error_code == 0 || self.deaths > 0, "{answer:?}");
     }
+
+    /// Deletes a topic; told twice, it is gone already.
+    fn delete_topic(&mut self, name: &str) {
+        let topic_names = vec![name.to_owned()];
+        let request = DeleteTopicsRequest { topic_names, timeout_ms: 1_000, ..Default::default() };
+        let answer = self.ask(5, &request);
+        let code = answer.responses[0].error_code;
+        let is_gone = self.deaths > 0 && code == ErrorCode::UnknownTopicOrPartition.code();
+        assert!(code == 0 || is_gone, "{answer:?}");
+    }
+
+    /// Makes a topic of one partition; told twice, it is there already.
+    fn create_topic(&mut self, name: &str) {
+        let code = |answer: &CreateTopicsResponse| answer.topics[0].error_code;
+        let answer = self.ask_until(7, &World::create_topic_request(name, 1), code);
+        let is_there = self.deaths > 0 && code(&answer) == ErrorCode::TopicAlreadyExists.code();
+        assert!(code(&answer) == 0 || is_there, "{answer:?}");
+    }
+
+    /// Commits the offset of a group outside any transaction.
+    fn commit_plain_offset(&mut self, group: &str, topic: &str, offset: i64) {
+        let mut request = commit_offset(group, offset);
+        request.topics[0].name = topic.to_owned();
+        let code = |answer: &OffsetCommitResponse| answer.topics[0].partitions[0].error_code;
+        let answer = self.ask_until(9, &request, code);
+        assert_eq!(code(&answer), 0, "{answer:?}");
+    }
+
+    /// No group has an offset of partition 0 of the topic, nor one that is pending, however it is asked for.
+    fn has_no_offsets(&self, groups: &[&str], topic: &str) {
+        for group in groups {
+            for require_stable in [false, true] {
+                let client = self.world.client();
+                assert_eq!(committed_offset(&client, group, topic, require_stable), (-1, 0), "{group}");
+                let all = all_committed_offsets(&client, group, require_stable);
+                assert!(all.iter().all(|(name, _)| name != topic), "{group}: {all:?}");
+            }
+        }
+    }
+}
+
+/// Issue 12, A4: a topic is deleted while groups have offsets in it, committed and pending, and made again. No offset of the old
+/// one is seen in the new one, before the transaction ends or after it.
+#[test]
+fn offsets_go_with_their_topic() {
+    every_point(&[], |run| {
+        run.commit_plain_offset("plain", "u", 42);
+        let producer = run.start("x");
+        run.produce(&producer, true, ("t", 0), "a");
+        run.commit_offset(&producer, "staged", "u", 43);
+        run.commit_offset(&producer, "staged", "t", 44);
+        run.delete_topic("u");
+        run.create_topic("u");
+        run.has_no_offsets(&["plain", "staged"], "u");
+        run.end(&producer, 5, true);
+        run.has_no_offsets(&["plain", "staged"], "u");
+        run.commit_plain_offset("new", "u", 1);
+        Outcome::default()
+            .values("t", 0, &["a"])
+            .offset("plain", "u", -1)
+            .offset("staged", "u", -1)
+            .offset("staged", "t", 44)
+            .offset("new", "u", 1)
+            .state("x", "CompleteCommit")
+    });
 }
 
 /// A topic is deleted while a transaction has records in it: the rest of the transaction is committed.
@@ -24,12 +92,7 @@ fn a_topic_is_deleted() {
         let producer = run.start("x");
         run.produce(&producer, true, ("t", 0), "a");
         run.produce(&producer, true, ("u", 0), "a");
-        let topic_names = vec!["u".to_owned()];
-        let request = DeleteTopicsRequest { topic_names, timeout_ms: 1_000, ..Default::default() };
-        let answer = run.ask(5, &request);
-        let code = answer.responses[0].error_code;
-        let is_gone = run.deaths > 0 && code == ErrorCode::UnknownTopicOrPartition.code();
-        assert!(code == 0 || is_gone, "{answer:?}");
+        run.delete_topic("u");
         run.end(&producer, 5, true);
         Outcome::default().values("t", 0, &["a"]).state("x", "CompleteCommit")
     });

@@ -33,6 +33,8 @@ const SAFE_DOWNGRADE: i8 = 2;
 const SYNCS_MAX: usize = 10_000;
 /// The same for deadlines.
 const TICKS_MAX: usize = 100_000;
+/// The most random numbers that one world draws.
+const DRAWN_ELSEWHERE_MAX: u64 = 1 << 32;
 
 /// What the engine asked of its surroundings.
 #[derive(Default)]
@@ -99,10 +101,14 @@ impl World {
 
     fn with_durability(durability: Durability, disk: &TestDisk, settings: &[(&str, &str)]) -> Rc<Self> {
         let settings = broker_settings(durability, settings);
+        let disk = disk.copy();
+        // Another world may have drawn its topic ids for what is on the disk.
+        let is_used = !disk.list("").unwrap_or_default().is_empty();
+        let drawn = if is_used { DRAWN_ELSEWHERE_MAX } else { 0 };
         let world = Self {
-            disk: disk.copy(),
+            disk,
             settings,
-            edge: Arc::default(),
+            edge: Arc::new(TestEdge { random: AtomicU64::new(drawn), ..TestEdge::default() }),
             broker: RefCell::new(None),
             now: Cell::new(START),
             next_connection: Cell::new(0),
@@ -278,21 +284,26 @@ impl World {
 
     /// Creates a topic with settings of its own; answers its id.
     pub fn create_topic_with(self: &Rc<Self>, name: &str, partitions: i32, configs: &[(&str, &str)]) -> Uuid {
+        let mut request = Self::create_topic_request(name, partitions);
         let configs = configs.iter().map(|(key, value)| create_topics_request::Configs {
             name: (*key).to_owned(),
             value: Some((*value).to_owned()),
         });
+        request.topics[0].configs = configs.collect();
+        let answer = self.client().ask(7, &request);
+        assert_eq!(answer.topics[0].error_code, 0, "{answer:?}");
+        answer.topics[0].topic_id
+    }
+
+    /// The request that creates a topic.
+    pub fn create_topic_request(name: &str, partitions: i32) -> CreateTopicsRequest {
         let topic = create_topics_request::Topics {
             name: name.to_owned(),
             num_partitions: partitions,
             replication_factor: 1,
-            configs: configs.collect(),
             ..Default::default()
         };
-        let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 1_000, ..Default::default() };
-        let answer = self.client().ask(7, &request);
-        assert_eq!(answer.topics[0].error_code, 0, "{answer:?}");
-        answer.topics[0].topic_id
+        CreateTopicsRequest { topics: vec![topic], timeout_ms: 1_000, ..Default::default() }
     }
 
     /// Asks for a topic to be deleted; answers the code.

@@ -152,6 +152,21 @@ pub fn committed_offset(client: &Client, group_id: &str, topic: &str, require_st
     (row.committed_offset, row.error_code)
 }
 
+/// An OffsetFetch of everything that a group has committed, in version 9: topics with the offset of their first partition.
+pub fn all_committed_offsets(client: &Client, group_id: &str, require_stable: bool) -> Vec<(String, i64)> {
+    let group = offset_fetch_request::Groups {
+        group_id: group_id.to_owned(),
+        member_id: None,
+        member_epoch: -1,
+        topics: None,
+    };
+    let request = OffsetFetchRequest { groups: vec![group], require_stable, ..Default::default() };
+    let answer = client.ask(9, &request);
+    assert_eq!(answer.groups[0].error_code, 0, "{answer:?}");
+    let topics = answer.groups[0].topics.iter();
+    topics.map(|topic| (topic.name.clone(), topic.partitions[0].committed_offset)).collect()
+}
+
 /// One marker of a WriteTxnMarkers.
 pub fn marker(
     (producer_id, producer_epoch): (i64, i16),

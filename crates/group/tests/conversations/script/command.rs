@@ -193,6 +193,7 @@ impl World {
             committer: self.committer(line),
             retention_ms: line.number("retention", -1),
             topics: self.offsets(line),
+            existing: self.topics.clone(),
         })
     }
 
@@ -204,6 +205,7 @@ impl World {
             producer_epoch: ProducerEpoch(line.number("epoch", 0)),
             committer: self.committer(line),
             topics: self.offsets(line),
+            existing: self.topics.clone(),
         })
     }
 
@@ -232,6 +234,7 @@ impl World {
             member_epoch: line.number("epoch", -1),
             topics: (!is_all).then(|| self.partitions(&line.words[2..])),
             require_stable: line.words.contains(&"stable"),
+            existing: self.topics.clone(),
         })
     }
 
@@ -305,10 +308,10 @@ impl World {
             facts.insert(name.clone(), TopicFacts { id, partition_count: count });
         }
         self.topics = Arc::new(Topics::new(version, facts));
-        let before = self.topic_id(&name);
         self.topic_ids = self.topics.iter().map(|(name, facts)| (name.clone(), facts.id)).collect();
+        let existing = self.topics.clone();
         (count == 0 && !line.words.contains(&"quietly"))
-            .then(|| Request::TopicsDeleted(TopicsDeleted { topics: vec![(name, before)] }))
+            .then(|| Request::TopicsDeleted(TopicsDeleted { names: vec![name], existing, after: None }))
     }
 }
 

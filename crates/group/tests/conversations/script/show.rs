@@ -63,7 +63,8 @@ pub fn reply(world: &mut World, reply: &Reply) -> String {
         Reply::ConsumerDescribe(groups) => {
             groups.iter().map(|group| described848(world, group)).collect::<Vec<_>>().join("\n")
         }
-        Reply::Done => String::from("done"),
+        Reply::OffsetsForgotten(None) | Reply::Done => String::from("done"),
+        Reply::OffsetsForgotten(Some((group, partition))) => format!("done up to {group} {partition}"),
     }
 }
 
