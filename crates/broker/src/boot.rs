@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
 use fencepost_group::{GroupShard, Topics};
-use fencepost_metadata::config::{InternalTopic, offsets_topic, transaction_state_topic};
+use fencepost_metadata::config::{
+    InternalTopic, check_dynamic_broker_configs, offsets_topic, transaction_state_topic,
+};
 use fencepost_metadata::controller::{NewTopic, RegisterBroker, RegisterController};
 use fencepost_metadata::image::{BrokerEpoch, Endpoint};
 use fencepost_metadata::{BrokerConfig, Controller, Image, Reply, Request};
@@ -76,6 +78,8 @@ impl Broker {
             .map_err(StartError::Setting)?;
         let log_dir = LogDir::look(Arc::clone(&disk), new)?;
         let judged = Judged::of(&log_dir, &settings)?;
+        check_dynamic_broker_configs(judged.image().configs(), settings.node_id)
+            .map_err(|error| StartError::Setting(error.to_string()))?;
         for file in log_dir.unreadable_files() {
             tracing::warn!(file, "a checkpoint cannot be read and counts as missing: recovery takes longer");
         }

@@ -99,6 +99,11 @@ impl Judged {
         Ok(judged)
     }
 
+    /// What the metadata say before anything is added to them.
+    pub(crate) fn image(&self) -> &Image {
+        self.controller.image()
+    }
+
     /// Whether something is missing of what was once written. What the metadata do not know is left where it is then.
     pub(super) fn is_suspect(&self) -> bool {
         self.torn.is_some() || self.has_unreadable_snapshots

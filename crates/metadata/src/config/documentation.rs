@@ -19,9 +19,14 @@ pub fn render_configuration_page() -> String {
             );
             used.iter().for_each(|key| page.push_str(&row(key)));
         }
+        let refused: Vec<String> = keys.iter().filter_map(|key| refusal(key)).collect();
+        if !refused.is_empty() {
+            page.push_str("\nAny other value stops the start, as ignoring it would cost safety or data:\n\n");
+            refused.iter().for_each(|line| page.push_str(line));
+        }
         let ignored: Vec<String> = keys
             .iter()
-            .filter(|key| !key.used && !key.internal)
+            .filter(|key| !key.used && !key.internal && key.only.is_none())
             .map(|key| format!("`{}` ({})\n", key.name, key.documentation.trim_end_matches('.')))
             .collect();
         if !ignored.is_empty() {
@@ -39,6 +44,10 @@ Keys have Kafka's names, units and defaults. They are read from the file given w
 variables (`KAFKA_LOG_RETENTION_MS` is `log.retention.ms`: a dot becomes `_`, an underscore `__`, a dash `___`), then from
 `-X key=value`; the last one counts. A value out of range stops the start. A key that has no effect is listed at start.
 
+So far a node stands alone and speaks PLAINTEXT on one listener. What asks for more stops the start with one sentence: a second listener or
+one that asks for SSL or SASL, a second directory, another `metadata.log.dir` than the directory of the data, `process.roles` without
+`broker` or without `controller`, voters or bootstrap servers that are not this node, `zookeeper.connect`.
+
 While the broker runs, the value in force is the first of: the topic's or group's own, the broker's (IncrementalAlterConfigs),
 that of all brokers, the one given at start, the default. The column Change says what can be set while it runs.
 ";
@@ -50,6 +59,16 @@ fn title(scope: Scope) -> &'static str {
         Scope::Group => "Groups",
         Scope::ClientMetrics => "Client metrics subscriptions",
     }
+}
+
+fn refusal(key: &Key) -> Option<String> {
+    let only = key.only?;
+    let accepted: Vec<String> = only
+        .accepted
+        .iter()
+        .map(|text| if text.is_empty() { "empty".to_string() } else { format!("`{text}`") })
+        .collect();
+    Some(format!("- `{}`: {}; anything else {}.\n", key.name, accepted.join(" or "), only.because))
 }
 
 fn row(key: &Key) -> String {

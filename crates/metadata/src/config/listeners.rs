@@ -120,21 +120,66 @@ impl StaticConfig {
         Ok(protocols)
     }
 
-    fn list(&self, name: &str) -> Vec<String> {
+    pub(super) fn list(&self, name: &str) -> Vec<String> {
         let key = Scope::Broker.find(name).unwrap_or_else(|| panic!("{name} is in the table"));
         self.value(key).and_then(|value| value.as_list().map(<[String]>::to_vec)).unwrap_or_default()
     }
 }
 
-/// Everything that can be wrong with listeners, at once.
+/// Everything that can be wrong with listeners, at once: there is one for clients, it speaks what this broker speaks, and
+/// clients are told of that one alone. A listener that asks for more must not be served in plain text, and one that is not
+/// opened must not be promised.
 pub(super) fn check(config: &StaticConfig) -> Result<(), ConfigError> {
-    if config.broker_listeners()?.is_empty() {
-        return Err(ConfigError::new(
-            "listeners",
-            "listeners cannot be without a listener for clients.".to_string(),
-        ));
+    let listeners = config.broker_listeners()?;
+    let Some((listener, others)) = listeners.split_first() else {
+        let message = "listeners cannot be without a listener for clients.".to_string();
+        return Err(ConfigError::new("listeners", message));
+    };
+    for listener in &listeners {
+        must_be_plain(listener)?;
     }
-    config.advertised_listeners().map(|_| ())
+    if let Some(other) = others.first() {
+        let message = format!(
+            "listeners={} cannot be: this broker opens one listener for clients; leave out {}.",
+            config.get("listeners").unwrap_or_default(),
+            other.name,
+        );
+        return Err(ConfigError::new("listeners", message));
+    }
+    for advertised in config.advertised_listeners()?.unwrap_or_default() {
+        if advertised.name != listener.name {
+            let message = format!(
+                "advertised.listeners={} cannot be: there is no listener named {}; {} is the one that clients can use.",
+                config.get("advertised.listeners").unwrap_or_default(),
+                advertised.name,
+                listener.name,
+            );
+            return Err(ConfigError::new("advertised.listeners", message));
+        }
+    }
+    match config.get("inter.broker.listener.name").map(str::trim) {
+        Some(name) if !name.eq_ignore_ascii_case(&listener.name) => {
+            let message = format!(
+                "inter.broker.listener.name={name} cannot be: there is no listener of that name; leave the key out."
+            );
+            Err(ConfigError::new("inter.broker.listener.name", message))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn must_be_plain(listener: &ListenerAddress) -> Result<(), ConfigError> {
+    let what = match listener.security_protocol {
+        SecurityProtocol::Plaintext => return Ok(()),
+        SecurityProtocol::Ssl => "SSL",
+        SecurityProtocol::SaslPlaintext => "SASL_PLAINTEXT",
+        SecurityProtocol::SaslSsl => "SASL_SSL",
+    };
+    let message = format!(
+        "listeners={}://{}:{} cannot be: it asks for {what}, and this broker speaks PLAINTEXT alone so far; it would serve everybody.",
+        listener.name, listener.host, listener.port,
+    );
+    Err(ConfigError::new("listeners", message))
 }
 
 /// Name, host and port; an address of IPv6 stands in brackets.

@@ -1,5 +1,6 @@
 //! Configuration: what a node is started with, what is changed while it runs, and what is in force.
 
+mod alone;
 mod broker;
 mod describe;
 mod documentation;
@@ -27,6 +28,7 @@ pub use properties::{PropertiesError, parse_properties};
 pub use resolve::{ConfigSource, ConfigView, SourcedValue};
 pub use statics::{ConfigError, IgnoredKey, StaticConfig};
 pub use topic::TopicConfig;
+pub use validate::check_dynamic_broker_configs;
 pub(crate) use validate::{
     ConfigFault, check_broker_change, check_client_metrics, check_group_config, check_topic_config,
 };

@@ -78,6 +78,7 @@ impl StaticConfig {
         let config = Self { values, ignored };
         config.check_internal_topics()?;
         super::listeners::check(&config)?;
+        super::alone::check(&config)?;
         Ok(config)
     }
 
@@ -102,7 +103,7 @@ impl StaticConfig {
         key.parse(text).ok()
     }
 
-    fn number(&self, name: &str) -> i64 {
+    pub(super) fn number(&self, name: &str) -> i64 {
         let key = Scope::Broker.find(name).unwrap_or_else(|| panic!("{name} is in the table"));
         let value = self.value(key).and_then(|value| value.as_number());
         value.unwrap_or_else(|| panic!("{name} is a number with a default"))
@@ -111,10 +112,6 @@ impl StaticConfig {
     /// A node that stands alone cannot have more than one replica of anything: better said now than by clients that time
     /// out.
     fn check_internal_topics(&self) -> Result<(), ConfigError> {
-        let roles = self.get("process.roles").unwrap_or("broker,controller");
-        if !roles.split(',').any(|role| role.trim() == "controller") {
-            return Ok(());
-        }
         for name in [
             "offsets.topic.replication.factor",
             "transaction.state.log.replication.factor",
@@ -132,7 +129,7 @@ impl StaticConfig {
 }
 
 fn check_value(key: &Key, value: &str) -> Result<(), ConfigError> {
-    key.parse(value).map_err(|invalid| ConfigError::value(key, value, &invalid.0))?;
+    key.parse_new(value).map_err(|invalid| ConfigError::value(key, value, &invalid.0))?;
     let is_retention = key.name.starts_with("log.retention.") && !key.name.ends_with("check.interval.ms");
     if is_retention && key.name != "log.retention.bytes" && value.trim() == "0" {
         return Err(ConfigError::value(key, value, "must be at least 1, or -1 for ever"));

@@ -1,10 +1,11 @@
 //! Reading of settings, and which value is in force.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
-use crate::image::Configs;
+use crate::image::{ConfigResource, Configs, ResourceType};
 use crate::keys::Scope;
 use fencepost_types::BrokerId;
 
@@ -103,10 +104,126 @@ fn faults_are_one_sentence() {
     assert_eq!(error.key, "broker.id");
 }
 
-/// Replication of internal topics is not judged where another process is the controller.
+/// Issue 12, C16: what cannot be honoured, and would weaken safety or lose data if it were ignored, stops the start.
 #[test]
-fn a_broker_of_a_cluster_may_replicate() {
-    assert!(given(&[("process.roles", "broker"), ("offsets.topic.replication.factor", "3")]).is_ok());
+fn what_cannot_be_honoured_is_refused() {
+    let combined = [
+        ("process.roles", "broker,controller"),
+        ("controller.listener.names", "CONTROLLER"),
+        ("listeners", "PLAINTEXT://:9092,CONTROLLER://broker-1:9093"),
+    ];
+    let faults: [&[(&str, &str)]; 30] = [
+        &[("listeners", "SSL://127.0.0.1:9092")],
+        &[("listeners", "SASL_PLAINTEXT://127.0.0.1:9092")],
+        &[("listeners", "SASL_SSL://127.0.0.1:9092")],
+        &[("listeners", "OUT://127.0.0.1:9092"), ("listener.security.protocol.map", "OUT:SSL")],
+        &[
+            ("listeners", "PLAINTEXT://127.0.0.1:9092"),
+            ("listener.security.protocol.map", "PLAINTEXT:SASL_SSL"),
+        ],
+        &[("listeners", "PLAINTEXT://127.0.0.1:9092,SSL://127.0.0.1:9093")],
+        &[
+            ("listeners", "IN://127.0.0.1:9092,OUT://127.0.0.1:9093"),
+            ("listener.security.protocol.map", "IN:PLAINTEXT,OUT:PLAINTEXT"),
+        ],
+        &[("advertised.listeners", "SSL://a:9092")],
+        &[("advertised.listeners", "PLAINTEXT://a:9092,SASL_SSL://b:9092")],
+        &[("inter.broker.listener.name", "INTERNAL")],
+        &[("security.inter.broker.protocol", "SSL")],
+        &[("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")],
+        &[("principal.builder.class", "com.example.Builder")],
+        &[("client.quota.callback.class", "com.example.Quotas")],
+        &[("create.topic.policy.class.name", "com.example.Policy")],
+        &[("alter.config.policy.class.name", "com.example.Policy")],
+        &[("config.providers", "file")],
+        &[("remote.log.storage.system.enable", "true")],
+        &[("process.roles", "broker")],
+        &[("process.roles", "controller")],
+        &[("controller.quorum.voters", "1@a:9093,2@b:9093,3@c:9093")],
+        &[("node.id", "4"), ("controller.quorum.voters", "1@a:9093")],
+        &[("controller.quorum.voters", "a:9093")],
+        &[("controller.quorum.bootstrap.servers", "a:9093,b:9093")],
+        &[("controller.quorum.bootstrap.servers", "a:9093")],
+        &[("controller.quorum.bootstrap.servers", "localhost")],
+        &[("log.dirs", "/a,/b")],
+        &[("log.dirs", "/a"), ("metadata.log.dir", "/b")],
+        &[("metadata.log.dir", "/b")],
+        &[("zookeeper.connect", "localhost:2181")],
+    ];
+    for pairs in faults {
+        let (key, _) = pairs.last().expect("there is a fault");
+        let sentence = given(pairs).expect_err(&format!("{pairs:?}")).to_string();
+        assert!(sentence.ends_with('.') && !sentence.contains('\n'), "{sentence}");
+        assert!(pairs.iter().any(|(key, _)| sentence.starts_with(key)), "{key}: {sentence}");
+    }
+    let foreign = [combined.as_slice(), &[("controller.quorum.bootstrap.servers", "other:9093")]].concat();
+    assert!(given(&foreign).is_err());
+    let other_port =
+        [combined.as_slice(), &[("controller.quorum.bootstrap.servers", "localhost:9094")]].concat();
+    assert!(given(&other_port).is_err());
+}
+
+/// Issue 12, C16: what Apache Kafka ships for a combined node, and what says no more than that this node stands alone, is taken.
+#[test]
+fn a_combined_node_is_taken() {
+    let shipped = [
+        ("process.roles", "broker,controller"),
+        ("node.id", "1"),
+        ("controller.quorum.bootstrap.servers", "localhost:9093"),
+        ("listeners", "PLAINTEXT://:9092,CONTROLLER://:9093"),
+        ("inter.broker.listener.name", "PLAINTEXT"),
+        ("advertised.listeners", "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"),
+        ("controller.listener.names", "CONTROLLER"),
+        (
+            "listener.security.protocol.map",
+            "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+        ),
+        ("log.dirs", "kraft-combined-logs"),
+        ("offsets.topic.replication.factor", "1"),
+        ("share.coordinator.state.topic.replication.factor", "1"),
+        ("share.coordinator.state.topic.min.isr", "1"),
+        ("transaction.state.log.replication.factor", "1"),
+        ("transaction.state.log.min.isr", "1"),
+        ("log.retention.hours", "168"),
+        ("log.segment.bytes", "1073741824"),
+        ("log.retention.check.interval.ms", "300000"),
+    ];
+    given(&shipped).expect("Kafka's own file is good");
+    for more in [
+        &[("process.roles", "controller,broker")][..],
+        &[("controller.quorum.voters", "1@localhost:9093")],
+        &[("controller.quorum.bootstrap.servers", "this-host:9093")],
+        &[("metadata.log.dir", "kraft-combined-logs")],
+        &[("authorizer.class.name", "")],
+        &[("security.inter.broker.protocol", "PLAINTEXT")],
+        &[("remote.log.storage.system.enable", "FALSE")],
+        &[("ssl.client.auth", "required"), ("sasl.enabled.mechanisms", "SCRAM-SHA-512")],
+    ] {
+        given(&[&shipped, more].concat()).unwrap_or_else(|error| panic!("{more:?}: {error}"));
+    }
+    given(&[("broker.id", "7"), ("controller.quorum.voters", "7@localhost:9093")]).expect("the older name");
+    given(&[("controller.quorum.bootstrap.servers", "localhost:9093")])
+        .expect("without a listener for controllers");
+}
+
+/// Issue 12, C16: the same holds for what is changed while the broker runs, and for what another broker has left in the metadata.
+#[test]
+fn what_cannot_be_honoured_is_refused_later_too() {
+    for (name, value) in [
+        ("config.providers", "file"),
+        ("principal.builder.class", "com.example.Builder"),
+        ("listeners", "SSL://127.0.0.1:9092"),
+        ("listener.security.protocol.map", "PLAINTEXT:SSL"),
+    ] {
+        assert!(check_broker_change(name, value, false).is_err(), "{name}");
+    }
+    assert!(check_broker_change("config.providers", "", false).is_ok());
+    for (node, is_refused) in [("1", true), ("", true), ("2", false)] {
+        let mut configs = Configs::default();
+        configs.set(ConfigResource::new(ResourceType::BROKER, node), "config.providers", Some("file"));
+        let checked = check_dynamic_broker_configs(&configs, BrokerId(1));
+        assert_eq!(checked.is_err(), is_refused, "{node}: {checked:?}");
+    }
 }
 
 /// The later pair counts; `broker.id` stands for `node.id`.
@@ -146,23 +263,18 @@ fn ignored_keys_are_listed() {
 #[test]
 fn listeners() {
     let config = given(&[
-        ("listeners", "PLAINTEXT://127.0.0.1:0, INT://[::1]:9,CONTROLLER://:9093"),
-        ("listener.security.protocol.map", "INT:SASL_SSL,PLAINTEXT:PLAINTEXT"),
-        ("advertised.listeners", "PLAINTEXT://host.example:1,INT://other:2"),
+        ("listeners", " INT://[::1]:0 ,CONTROLLER://:9093"),
+        ("listener.security.protocol.map", "int:plaintext,PLAINTEXT:PLAINTEXT"),
+        ("advertised.listeners", "INT://other:2"),
     ])
     .expect("good");
     let listeners = config.broker_listeners().expect("good");
     let shown: Vec<(&str, &str, u16, SecurityProtocol)> =
         listeners.iter().map(|l| (l.name.as_str(), l.host.as_str(), l.port, l.security_protocol)).collect();
-    assert_eq!(
-        shown,
-        [
-            ("PLAINTEXT", "127.0.0.1", 0, SecurityProtocol::Plaintext),
-            ("INT", "::1", 9, SecurityProtocol::SaslSsl),
-        ]
-    );
+    assert_eq!(shown, [("INT", "::1", 0, SecurityProtocol::Plaintext)]);
     assert_eq!(config.controller_listeners().expect("good")[0].port, 9093);
-    assert_eq!(config.advertised_listeners().expect("good").expect("given").len(), 2);
+    let advertised = config.advertised_listeners().expect("good").expect("given");
+    assert_eq!((advertised.len(), advertised[0].host.as_str(), advertised[0].port), (1, "other", 2));
     assert_eq!(StaticConfig::default().advertised_listeners(), Ok(None));
 }
 

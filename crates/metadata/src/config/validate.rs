@@ -4,11 +4,13 @@
 
 use alloc::collections::BTreeMap;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
-use fencepost_types::ErrorCode;
+use fencepost_types::{BrokerId, ErrorCode};
 
 use super::resolve::ConfigView;
+use super::statics::ConfigError;
+use crate::image::{ConfigResource, Configs, ResourceType};
 use crate::keys::{Key, Scope, Update, Value};
 
 /// Why a change of a configuration is refused.
@@ -79,7 +81,35 @@ pub(crate) fn check_broker_change(name: &str, text: &str, for_all: bool) -> Resu
         }
         Update::PerBroker | Update::ClusterWide | Update::Resource => {}
     }
-    key.parse(text).map(|_| ()).map_err(|invalid| ConfigFault::value(code, key, text, &invalid.0))
+    if LISTENERS.contains(&name) {
+        let message =
+            format!("{name} cannot be changed while the broker runs: its one listener stays as it is.");
+        return Err(ConfigFault::new(code, message));
+    }
+    key.parse_new(text).map(|_| ()).map_err(|invalid| ConfigFault::value(code, key, text, &invalid.0))
+}
+
+/// Keys that Kafka lets be changed while a broker runs and this one does not.
+const LISTENERS: [&str; 2] = ["listeners", "listener.security.protocol.map"];
+
+/// What was set while another broker ran on this directory and cannot be honoured here; one sentence.
+pub fn check_dynamic_broker_configs(configs: &Configs, node_id: BrokerId) -> Result<(), ConfigError> {
+    for name in [String::new(), node_id.0.to_string()] {
+        let resource = ConfigResource::new(ResourceType::BROKER, &name);
+        for key in Scope::Broker.keys().into_iter().filter(|key| key.only.is_some()) {
+            let Some(text) = configs.value(&resource, key.name) else { continue };
+            if key.update != Update::ReadOnly
+                && let Err(invalid) = key.parse_new(text)
+            {
+                return Err(ConfigError::value(
+                    key,
+                    text,
+                    &format!("was set while the broker ran, and it {}", invalid.0),
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks the keys set for a group against the broker's limits.

@@ -72,7 +72,7 @@ impl Configs {
         self.0.iter()
     }
 
-    pub(super) fn set(&mut self, resource: ConfigResource, key: &str, value: Option<&str>) {
+    pub(crate) fn set(&mut self, resource: ConfigResource, key: &str, value: Option<&str>) {
         match value {
             Some(value) => {
                 Arc::make_mut(self.0.entry(resource).or_default()).insert(key.into(), value.into());

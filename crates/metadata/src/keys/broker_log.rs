@@ -9,7 +9,8 @@ use super::{Key, key};
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     key("alter.config.policy.class.name", Class, None, Any, ReadOnly,
-        "Java class that may veto configuration changes."),
+        "Java class that may veto configuration changes.")
+        .only(&[""], "is a Java class, which this broker cannot run: changes that it refuses would be made; leave the key out"),
     key("auto.create.topics.enable", Boolean, Some("true"), Any, ReadOnly,
         "Whether a topic is created when a client asks for its metadata.").used(),
     key("compression.gzip.level", Int, Some("-1"), BetweenOrMinusOne(1, 9), ClusterWide,
@@ -21,7 +22,8 @@ pub(super) const KEYS: &[Key] = &[
     key("compression.zstd.level", Int, Some("3"), Between(-131_072, 22), ClusterWide,
         "zstd level used where the broker recompresses.").used(),
     key("create.topic.policy.class.name", Class, None, Any, ReadOnly,
-        "Java class that may veto new topics."),
+        "Java class that may veto new topics.")
+        .only(&[""], "is a Java class, which this broker cannot run: topics that it refuses would be created; leave the key out"),
     key("default.replication.factor", Int, Some("1"), Any, ReadOnly,
         "Replicas of a new topic that names no count.").used(),
     key("delete.topic.enable", Boolean, Some("true"), Any, ReadOnly,

@@ -75,5 +75,6 @@ pub(super) const KEYS: &[Key] = &[
     key("remote.log.storage.manager.impl.prefix", String, Some("rsm.config."), NonEmpty, ReadOnly,
         "Prefix of the settings handed to the storage class."),
     key("remote.log.storage.system.enable", Boolean, Some("false"), Any, ReadOnly,
-        "Whether tiered storage is on for this broker."),
+        "Whether tiered storage is on for this broker.")
+        .only(&["false"], "needs tiered storage, which this broker does not have: what lies there could not be read; leave the key out"),
 ];

@@ -13,7 +13,8 @@ pub(super) const KEYS: &[Key] = &[
     key("alter.log.dirs.replication.quota.window.size.seconds", Int, Some("1"), AtLeast(1), ReadOnly,
         "Length of one sample of the quota on moves between log directories."),
     key("client.quota.callback.class", Class, None, Any, ReadOnly,
-        "Java class that computes client quotas."),
+        "Java class that computes client quotas.")
+        .only(&[""], "is a Java class, which this broker cannot run: clients that it throttles would not be; leave the key out"),
     key("cordoned.log.dirs", List, Some(""), Any, PerBroker,
         "Log directories that take no new partitions."),
     key("delete.records.purgatory.purge.interval.requests", Int, Some("1"), Any, ReadOnly,

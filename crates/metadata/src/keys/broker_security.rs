@@ -9,9 +9,11 @@ use super::{Key, key};
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     key("authorizer.class.name", String, Some(""), Any, ReadOnly,
-        "Class that decides who may do what; empty means everybody may do everything."),
+        "Class that decides who may do what; empty means everybody may do everything.")
+        .only(&[""], "needs an authorizer, which this broker does not have: everybody could do everything; leave the key out"),
     key("config.providers", List, Some(""), Any, ClusterWide,
-        "Names of providers that resolve placeholders in values."),
+        "Names of providers that resolve placeholders in values.")
+        .only(&[""], "needs configuration providers, which this broker does not have: placeholders would be taken by the letter; put the values themselves in their place"),
     key("connection.failed.authentication.delay.ms", Int, Some("100"), AtLeast(0), ReadOnly,
         "How long a failed authentication is held before the connection closes."),
     key("connections.max.reauth.ms", Long, Some("0"), Any, ReadOnly,
@@ -25,7 +27,8 @@ pub(super) const KEYS: &[Key] = &[
     key("delegation.token.secret.key", Password, None, Any, ReadOnly,
         "Secret that signs delegation tokens."),
     key("principal.builder.class", Class, Some("org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"), Any, PerBroker,
-        "Java class that derives a principal from a connection."),
+        "Java class that derives a principal from a connection.")
+        .only(&["org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"], "is a Java class, which this broker cannot run: connections that it refuses would be let in; leave the key out"),
     key("sasl.client.callback.handler.class", Class, None, Any, ReadOnly,
         "Java class that answers SASL callbacks of outgoing connections."),
     key("sasl.enabled.mechanisms", List, Some("GSSAPI"), Any, PerBroker,
@@ -129,7 +132,8 @@ pub(super) const KEYS: &[Key] = &[
     key("sasl.server.max.receive.size", Int, Some("524288"), Any, ReadOnly,
         "Largest message of an authentication."),
     key("security.inter.broker.protocol", String, Some("PLAINTEXT"), OneOf(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]), ReadOnly,
-        "Security protocol among brokers."),
+        "Security protocol among brokers.")
+        .only(&["PLAINTEXT"], "needs encryption or authentication, which this broker does not have; leave the key out"),
     key("security.providers", String, None, Any, ReadOnly,
         "Java classes that add security algorithms."),
     key("ssl.allow.dn.changes", Boolean, Some("false"), Any, ReadOnly,

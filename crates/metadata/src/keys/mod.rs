@@ -18,6 +18,7 @@ mod synonyms;
 mod topic;
 mod value;
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 
 pub use rule::Rule;
@@ -42,10 +43,29 @@ pub struct Key {
     pub update: Update,
     /// Whether Fencepost acts on it. Others are accepted, told and ignored.
     pub used: bool,
+    /// Values that Fencepost would have to ignore at the cost of safety or data; they are refused. `None`: every value that
+    /// the rule takes is honoured, or ignored without harm.
+    pub only: Option<Only>,
     /// Internal keys are accepted and left out of DescribeConfigs.
     pub internal: bool,
     /// What it is for, as one sentence.
     pub documentation: &'static str,
+}
+
+/// The values of a key that can be honoured, where others would weaken safety or lose data if they were ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Only {
+    /// What is taken, letter case aside.
+    pub accepted: &'static [&'static str],
+    /// Why nothing else is: continues the words "it …" and says what to do.
+    pub because: &'static str,
+}
+
+impl Only {
+    /// Whether `text`, a value of the key's type, can be honoured.
+    pub fn accepts(&self, text: &str) -> bool {
+        self.accepted.iter().any(|accepted| accepted.eq_ignore_ascii_case(text.trim()))
+    }
 }
 
 /// What the values of a key are; the numbers are those of DescribeConfigs.
@@ -190,6 +210,7 @@ const fn key(
         rule,
         update,
         used: false,
+        only: None,
         internal: false,
         documentation,
     }
@@ -198,6 +219,11 @@ const fn key(
 impl Key {
     const fn used(mut self) -> Self {
         self.used = true;
+        self
+    }
+
+    const fn only(mut self, accepted: &'static [&'static str], because: &'static str) -> Self {
+        self.only = Some(Only { accepted, because });
         self
     }
 
@@ -218,6 +244,15 @@ impl Key {
         let value = Value::parse(self.kind, text)?;
         self.rule.check(&value)?;
         Ok(value)
+    }
+
+    /// [`Self::parse`] of a value that somebody sets now: it must be one that can be honoured.
+    pub fn parse_new(&self, text: &str) -> Result<Value, InvalidValue> {
+        let value = self.parse(text)?;
+        match &self.only {
+            Some(only) if !only.accepts(text) => Err(InvalidValue(only.because.to_string())),
+            Some(_) | None => Ok(value),
+        }
     }
 
     /// Whether its values are secret.
