@@ -75,11 +75,19 @@ impl TransactionShard {
 
 /// Refuses a pair that names neither the current producer id, nor the exhausted one that it replaced. Before its
 /// first epoch an id lets every pair pass.
+///
+/// Differs from Kafka: there the answer to a retry makes the replaced id a stranger's, and where that answer is lost as well
+/// the next retry is fenced.
 fn refuse_stranger(txn: &TxnMetadata, expected: ExpectedProducer) -> Result<(), Refusal> {
     let is_current = expected.producer_id == txn.producer_id;
     let is_replaced =
         expected.producer_id == txn.previous_producer_id && expected.producer_epoch.is_exhausted();
-    if txn.producer_epoch == ProducerEpoch::NONE || is_current || is_replaced {
+    // Once it has begun a transaction, the producer has heard of its new pair.
+    let is_still_lost = txn.state == TransactionState::Empty
+        && expected.producer_id == txn.replaced_producer_id
+        && expected.producer_epoch == txn.last_producer_epoch
+        && expected.producer_epoch.is_exhausted();
+    if txn.producer_epoch == ProducerEpoch::NONE || is_current || is_replaced || is_still_lost {
         Ok(())
     } else {
         Err(fenced(txn, expected.producer_epoch))

@@ -51,10 +51,14 @@ pub struct TransactionValue {
     pub txn: TxnMetadata,
 }
 
-/// The version of values that are written at a finalized level of `transaction.version`.
-pub fn value_version(finalized: TransactionVersion) -> i16 {
+/// The version of the value in which `txn` is written at a finalized level of `transaction.version`.
+///
+/// Differs from Kafka: at level 0, too, the answer to an InitProducerId that may have been lost is written in the flexible form,
+/// which alone has room for the last epoch. Kafka reads either form at every level.
+pub fn value_version(finalized: TransactionVersion, txn: &TxnMetadata) -> i16 {
+    let may_be_lost = txn.state == TransactionState::Empty && txn.last_producer_epoch != ProducerEpoch::NONE;
     match finalized {
-        TransactionVersion::V0 => 0,
+        TransactionVersion::V0 => i16::from(may_be_lost),
         TransactionVersion::V1 | TransactionVersion::V2 => 1,
     }
 }

@@ -166,7 +166,7 @@ impl TransactionShard {
             Some(before) => after.assert_follows(before),
             None => assert_eq!(after.state, TransactionState::Empty, "an id begins with InitProducerId"),
         }
-        let version = value_version(self.config.transaction_version);
+        let version = value_version(self.config.transaction_version, &after);
         let record = TransactionRecord {
             transactional_id: transactional_id.clone(),
             value: Some(TransactionValue { version, txn: after }),

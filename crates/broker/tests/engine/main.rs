@@ -15,6 +15,7 @@ mod groups;
 mod harness;
 mod lag;
 mod log_starts;
+mod lost_epochs;
 mod manners;
 mod marker_way;
 mod metadata_damage;

@@ -63,6 +63,35 @@ fn exhausted_epochs_rotate_and_the_last_bump_can_be_asked_for_again() {
     }
 }
 
+/// The answer of a rotation may be lost as often as it likes, over failovers too, at every level; a transaction of the new pair,
+/// or a new instance, ends that (issue 12, A2; coordinator traps 9 and 10; KAFKA-20357).
+#[test]
+fn a_rotation_can_be_asked_for_until_it_is_heard_of() {
+    for level in [V0, V1, V2] {
+        let rotated = || {
+            let mut coordinator = Coordinator::with(level, txn_at(Empty, V0, 32766));
+            for _ in 0..3 {
+                assert_eq!(coordinator.init(Some((P, 32766))), "NONE 101/0", "{level:?}");
+                coordinator.restart();
+            }
+            coordinator
+        };
+        let fenced = "PRODUCER_FENCED";
+        let mut begun = rotated();
+        assert_eq!(begun.ask(&add((ProducerId(101), 0), &[0], V0)), Ok(Reply::PartitionsAdded));
+        assert_eq!(begun.init(Some((P, 32766))), fenced, "{level:?}");
+        let mut newer = rotated();
+        assert_eq!(newer.init(None), "NONE 101/1");
+        newer.restart();
+        assert_eq!(newer.init(Some((P, 32766))), fenced, "{level:?}");
+        let mut other = rotated();
+        assert_eq!(other.init(Some((P, 32767))), fenced);
+        assert_eq!(other.init(Some((P, 32765))), fenced);
+        assert_eq!(other.init(Some((STRANGER, 32766))), fenced);
+        assert_eq!(other.init(Some((ProducerId(101), 0))), "NONE 101/1");
+    }
+}
+
 /// §6: a rotation asks for a producer id, and nothing else does. One that is in use already is none.
 #[test]
 fn only_new_ids_and_rotations_need_a_producer_id() {

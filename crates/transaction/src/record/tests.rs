@@ -246,6 +246,29 @@ fn the_level_decides_the_value_version() {
     }
 }
 
+/// coordinator trap 9, issue 12, A2: at level 0 a value is flexible where it is the answer of an InitProducerId that may be lost, and
+/// there alone; a failover then answers the retry as before.
+#[test]
+fn level_0_keeps_the_last_epoch() {
+    let mut coordinator = Coordinator::at_level(V0);
+    coordinator.init(None);
+    coordinator.init(Some((P, 0)));
+    assert_eq!(
+        coordinator.ask(&crate::testing::add((P, 1), &[0], V0)),
+        Ok(crate::request::Reply::PartitionsAdded)
+    );
+    coordinator.end((P, 1), Commit, V0);
+    coordinator.settle();
+    coordinator.init(Some((P, 1)));
+    coordinator.init(None);
+    let versions = coordinator.log.iter().map(|(_, value)| value.as_ref().map(|value| value[1]));
+    assert_eq!(versions.collect::<Vec<_>>(), [0, 1, 0, 0, 0, 1, 0].map(Some));
+    let mut retried = Coordinator::with(V0, txn_in(TransactionState::Empty, V0));
+    assert_eq!(retried.init(Some((P, 5))), "NONE 100/6");
+    retried.restart();
+    assert_eq!(retried.init(Some((P, 5))), "NONE 100/6");
+}
+
 /// §4: unknown tags are skipped (one between Kafka's and ours, one beyond); unknown versions of keys and values are
 /// not ours.
 #[test]

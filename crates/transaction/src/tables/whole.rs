@@ -267,7 +267,11 @@ fn expected_init(level: TransactionVersion, txn: &TxnMetadata, request: &InitPro
     }
     let expected = request.expected.map(|expected| (expected.producer_id, expected.producer_epoch.0));
     let passes = |(id, epoch): (ProducerId, i16)| {
-        current == -1 || id == P || (id == txn.previous_producer_id && epoch >= LAST)
+        let is_replaced = id == txn.previous_producer_id && epoch >= LAST;
+        // Ours: also when the answer was lost once more.
+        let is_still_lost =
+            state == Empty && id == txn.replaced_producer_id && epoch == last && epoch >= LAST;
+        current == -1 || id == P || is_replaced || is_still_lost
     };
     if !expected.is_none_or(passes) {
         return FENCED.into();

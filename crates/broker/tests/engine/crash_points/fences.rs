@@ -125,11 +125,41 @@ fn an_idle_instance_at_the_last_epoch() {
         let first = run.ask_until(5, &request, |answer| answer.error_code);
         assert_eq!(first.error_code, 0);
         assert_ne!((first.producer_id, first.producer_epoch), (producer_id, producer_epoch));
+        run.settle();
+        for _ in 0..2 {
+            let again = run.ask_until(5, &request, |answer| answer.error_code);
+            assert_eq!(again, first, "told two different things");
+        }
         let next = Producer::holding(run.world.client(), "x", (first.producer_id, first.producer_epoch));
         run.produce(&next, true, ("t", 0), "b");
         run.end(&next, 5, true);
         Outcome::default().values("t", 0, &["b"]).state("x", "CompleteCommit")
     });
+}
+
+/// An older client, at level 1 and at level 0, whose records have no room for the last epoch; at an ordinary epoch and at the
+/// last one (issue 12, A2).
+#[test]
+fn an_idle_older_instance_asks_for_the_next_epoch() {
+    for (level, settings) in [(1, &[][..]), (0, &[]), (1, &LAST_EPOCH), (0, &LAST_EPOCH)] {
+        every_point(settings, |run| {
+            run.set_transaction_version(level);
+            let producer = run.start("x");
+            let (producer_id, producer_epoch) = producer.id.get();
+            let request = InitProducerIdRequest { producer_id, producer_epoch, ..init("x", 60_000) };
+            let first = run.ask_until(4, &request, |answer| answer.error_code);
+            assert_eq!(first.error_code, 0);
+            run.settle();
+            for _ in 0..2 {
+                let again = run.ask_until(4, &request, |answer| answer.error_code);
+                assert_eq!(again, first, "told two different things at level {level}");
+            }
+            let next = Producer::holding(run.world.client(), "x", (first.producer_id, first.producer_epoch));
+            run.produce(&next, false, ("t", 0), "b");
+            run.end(&next, 4, true);
+            Outcome::default().values("t", 0, &["b"]).state("x", "CompleteCommit")
+        });
+    }
 }
 
 /// An operator terminates by force: InitProducerId with a timeout of one millisecond, as the tool sends it.
