@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use fencepost_group::{GroupShard, Reply, Request as GroupRequest, TopicFacts, Topics, TopicsDeleted};
 use fencepost_metadata::image::ResourceType;
-use fencepost_metadata::{BrokerConfig, ConfigView, Delta, Image, LocalChange, TopicConfig};
+use fencepost_metadata::{BrokerConfig, ConfigView, Delta, Image, LocalChange, StaticConfig, TopicConfig};
 use fencepost_storage::{Checkpoint, StorageError};
 use fencepost_types::{ErrorCode, LeaderEpoch, PartitionIndex, TopicName, TopicPartition, Uuid};
 
@@ -152,33 +152,40 @@ impl Broker {
     }
 
     fn apply_configs(self: &Arc<Self>, image: &Image, delta: &Delta) {
-        let config = Arc::new(BrokerConfig::resolve(self.view(image)));
-        self.config.store(Arc::clone(&config));
-        self.configure_shards(image, &config);
         let broker_changed = delta.configs.iter().any(|resource| resource.kind == ResourceType::BROKER);
         let changed = |topic: &str| {
             let own = delta.configs.iter();
             broker_changed
                 || own.clone().any(|resource| resource.kind == ResourceType::TOPIC && resource.name == topic)
         };
+        self.apply_configs_to(image, changed);
+    }
+
+    /// Puts the settings in force, of the broker, the coordinators and every topic that `changed` names.
+    pub(crate) fn apply_configs_to(&self, image: &Image, changed: impl Fn(&str) -> bool) {
+        let statics = self.statics();
+        let view = self.view(&statics, image);
+        let config = Arc::new(BrokerConfig::resolve(view));
+        self.config.store(Arc::clone(&config));
+        self.configure_shards(image, &config);
         let expiration_ms = i64::from(config.producer_id_expiration_ms);
         for partition in self.partitions.all() {
             if changed(&partition.name.topic) {
-                let config = TopicConfig::resolve(self.view(image), &partition.name.topic);
+                let config = TopicConfig::resolve(view, &partition.name.topic);
                 partition.configure(log_config(&config, expiration_ms), append_rules(&config), &config);
             }
         }
     }
 
     /// Everything that decides about a setting.
-    pub(crate) fn view<'a>(&'a self, image: &'a Image) -> ConfigView<'a> {
-        ConfigView { statics: &self.settings.statics, configs: image.configs(), node_id: self.node_id }
+    pub(crate) fn view<'a>(&self, statics: &'a StaticConfig, image: &'a Image) -> ConfigView<'a> {
+        ConfigView { statics, configs: image.configs(), node_id: self.node_id }
     }
 
     /// The settings in force for a topic.
     pub(crate) fn topic_config(&self, topic: &str) -> TopicConfig {
-        let image = self.image();
-        TopicConfig::resolve(self.view(&image), topic)
+        let (statics, image) = (self.statics(), self.image());
+        TopicConfig::resolve(self.view(&statics, &image), topic)
     }
 }
 

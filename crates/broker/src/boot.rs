@@ -94,7 +94,9 @@ impl Broker {
             disk,
             log_dir,
             edge,
+            statics: ArcSwap::from_pointee(settings.statics.clone()),
             settings,
+            log_limits: Default::default(),
             apis,
             deadlines: Default::default(),
             chores: Default::default(),
@@ -146,7 +148,7 @@ impl Broker {
         let broker = RegisterBroker {
             incarnation_id,
             endpoints: vec![endpoint(&self.listener.name, self.listener.port)],
-            rack: self.rack().map(str::to_owned),
+            rack: self.rack(),
             directories: vec![self.directory_id],
             previous_epoch: self.log_dir.clean_broker_epoch().map_or(BrokerEpoch::NONE, BrokerEpoch),
         };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use fencepost_group::Topics;
 use fencepost_metadata::image::BrokerEpoch;
-use fencepost_metadata::{BrokerConfig, Image};
+use fencepost_metadata::{BrokerConfig, Image, StaticConfig};
 use fencepost_storage::{Disk, LogDir};
 use fencepost_types::{BrokerId, Nanos, Now, Uuid};
 
@@ -19,6 +19,7 @@ use crate::deadlines::{DeadlineKey, Deadlines, Lane, Turns};
 use crate::edge::Edge;
 use crate::group_coordinator::{GroupCoordinator, OFFSETS_TOPIC};
 use crate::handlers::fetch::FetchSessions;
+use crate::log_limit::LogLimits;
 use crate::log_starts::LogStarts;
 use crate::metadata_log::ControllerTurns;
 use crate::partitions::Partitions;
@@ -37,6 +38,9 @@ pub struct Broker {
     pub(crate) log_dir: LogDir,
     pub(crate) edge: Arc<dyn Edge>,
     pub(crate) settings: BrokerSettings,
+    /// The settings given at the start, with what has been read again since.
+    pub(crate) statics: ArcSwap<StaticConfig>,
+    pub(crate) log_limits: LogLimits,
     pub(crate) apis: Apis,
     pub(crate) deadlines: Deadlines,
     pub(crate) chores: Deadlines,
@@ -177,8 +181,8 @@ impl Broker {
     }
 
     /// This node's rack.
-    pub(crate) fn rack(&self) -> Option<&str> {
-        self.settings.statics.get("broker.rack")
+    pub(crate) fn rack(&self) -> Option<String> {
+        self.statics().get("broker.rack").map(str::to_owned)
     }
 
     /// `socket.request.max.bytes`: the largest frame.

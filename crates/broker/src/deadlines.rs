@@ -56,6 +56,11 @@ impl Deadlines {
         drop(removed);
     }
 
+    /// How many entries there are.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.lock().expect("no holder of this lock panics").entries.len()
+    }
+
     /// When the next entry is due.
     pub fn next(&self) -> Option<Nanos> {
         let queue = self.queue.lock().expect("no holder of this lock panics");

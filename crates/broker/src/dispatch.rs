@@ -1,5 +1,6 @@
 //! From a frame to the handler of its API.
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -30,16 +31,11 @@ impl Broker {
 fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, frame: Bytes, respond: Respond) {
     let mut reader = Reader::new(frame);
     let Ok(header) = RequestHeader::decode(&mut reader) else {
-        tracing::warn!(
-            peer = connection.client_host,
-            "closing a connection: a request header cannot be read"
-        );
-        return respond(Outcome::Close);
+        return close(broker, cx, connection, respond, format_args!("a request header cannot be read"));
     };
     let (version, code) = (header.api_version, header.api_key_code);
     let Some(api_key) = header.api_key() else {
-        tracing::warn!(peer = connection.client_host, code, "closing a connection: unknown API");
-        return respond(Outcome::Close);
+        return close(broker, cx, connection, respond, format_args!("there is no API {code}"));
     };
     let is_served = broker.apis.is_served(api_key, version);
     if api_key == ApiKey::ApiVersions && !is_served {
@@ -47,13 +43,8 @@ fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, fra
         return api_versions::unknown_version(broker, exchange);
     }
     if !is_served {
-        tracing::warn!(
-            peer = connection.client_host,
-            api = api_key.name(),
-            version,
-            "closing a connection: version not served"
-        );
-        return respond(Outcome::Close);
+        let why = format_args!("version {version} of {} is not served", api_key.name());
+        return close(broker, cx, connection, respond, why);
     }
     match RequestBody::decode(api_key, version, &mut reader) {
         Ok(body) => {
@@ -66,10 +57,19 @@ fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, fra
             connection.enter_other(broker, cx, request);
         }
         Err(error) => {
-            tracing::warn!(peer = connection.client_host, api = api_key.name(), version, %error, "closing a connection: a request cannot be read");
-            respond(Outcome::Close);
+            let why = format_args!("{} of version {version} cannot be read: {error}", api_key.name());
+            close(broker, cx, connection, respond, why);
         }
     }
+}
+
+/// Closes a connection and says why. A stranger decides how often that happens, so it is logged within limits.
+fn close(broker: &Broker, cx: &Cx, connection: &Connection, respond: Respond, why: fmt::Arguments<'_>) {
+    if let Some(allowed) = broker.log_limits.bad_request.allow(cx.now.mono) {
+        let suppressed = allowed.suppressed;
+        tracing::warn!(peer = connection.client_host, suppressed, "closing a connection: {why}");
+    }
+    respond(Outcome::Close);
 }
 
 fn route(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, body: RequestBody) {

@@ -216,6 +216,11 @@ impl<S: HostedShard> ShardCell<S> {
         self.held.load(Ordering::Relaxed)
     }
 
+    /// How many requests wait, for other requests or for a disk.
+    pub(crate) fn parked_requests(&self) -> usize {
+        self.lock().parked.len()
+    }
+
     fn lock(&self) -> MutexGuard<'_, ShardState<S>> {
         self.state.lock().expect("no holder of this lock panics")
     }

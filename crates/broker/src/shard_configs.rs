@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fencepost_group::{Assignor, ConsumerGroupConfig, GroupConfig, MigrationPolicy};
 use fencepost_metadata::image::ResourceType;
 use fencepost_metadata::keys::{Scope, Value};
-use fencepost_metadata::{BrokerConfig, ConfigView, Image};
+use fencepost_metadata::{BrokerConfig, Image};
 use fencepost_transaction::ShardConfig;
 use fencepost_types::ProducerEpoch;
 
@@ -60,8 +60,8 @@ impl Broker {
         image: &Image,
         config: &BrokerConfig,
     ) -> BTreeMap<Arc<str>, ConsumerGroupConfig> {
-        let view =
-            ConfigView { statics: &self.settings.statics, configs: image.configs(), node_id: self.node_id };
+        let statics = self.statics();
+        let view = self.view(&statics, image);
         let number = |group: &str, name: &str, otherwise: i32| {
             let key = Scope::Group.find(name);
             match key.and_then(|key| view.group_value(group, key)) {

@@ -39,6 +39,10 @@ impl SyncQueue {
         self.dirty.lock().expect("no holder of this lock panics").pop_front()
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.dirty.lock().expect("no holder of this lock panics").len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.dirty.lock().expect("no holder of this lock panics").is_empty()
     }

@@ -6,10 +6,15 @@
 //!
 //! Invariants
 //! - M1: stdout carries the ready line and what a command was asked to print; everything else goes to stderr.
-//! - M2: SIGTERM and SIGINT stop cleanly, exit code 0; a start or a broker that fails is one sentence and exit code 1.
+//! - M2: SIGTERM and SIGINT stop cleanly, exit code 0; a start or a broker that fails is one sentence and exit code 1. A
+//!   second one ends the process at once. SIGHUP reads the settings again, SIGQUIT and SIGUSR1 log the state, SIGUSR2 does
+//!   nothing.
+//! - M3: neither stdout nor stderr, closed, full or read by nobody, ends the process or makes a client wait.
 
 mod dump_log;
 mod serve;
+
+use std::io::Write;
 
 use clap::{Parser, Subcommand};
 
@@ -37,14 +42,15 @@ fn main() -> std::process::ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::DumpLog(arguments) => dump_log::run(&arguments),
         Command::ConfigDoc => {
-            print!("{}", fencepost_server::configuration_page());
-            Ok(())
+            let page = fencepost_server::configuration_page();
+            std::io::stdout().write_all(page.as_bytes()).map_err(Into::into)
         }
     };
     match done {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("fencepost: {error:#}");
+            // Where stderr is closed, the exit code says it alone.
+            let _ = writeln!(std::io::stderr(), "fencepost: {error:#}");
             std::process::ExitCode::FAILURE
         }
     }

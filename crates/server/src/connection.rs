@@ -46,6 +46,8 @@ pub(crate) struct Service {
     pub(crate) listener: Listener,
     pub(crate) request_bytes_max: usize,
     pub(crate) idle: Duration,
+    /// How many connections are open, for an operator who asks.
+    pub(crate) connections: Arc<AtomicUsize>,
     pub(crate) stop: Stop,
 }
 

@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 
 use crate::edge::RealEdge;
 use crate::lag::{self, LagPage};
+use crate::logging::log_lines_dropped;
 
 const CONTENT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -143,7 +144,9 @@ impl Collector for Readings {
                 broker.transactional_ids_refused(),
             ),
         ];
-        for (name, help, value) in counters {
+        let dropped =
+            ("fencepost_log_lines_dropped", "Log lines that stderr did not take", log_lines_dropped());
+        for (name, help, value) in counters.into_iter().chain([dropped]) {
             let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
             ConstCounter::new(value).encode(metric)?;
         }

@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use fencepost_broker::{Broker, BrokerSettings, ConnectionId, Listener, StartError};
+use fencepost_broker::metadata::config::ConfigError;
+use fencepost_broker::{Broker, BrokerSettings, ConnectionId, Listener, LogLimit, Reloaded, StartError};
 use fencepost_storage::{Disk, MemoryDisk};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
@@ -16,6 +18,7 @@ use crate::connection::{Service, serve};
 use crate::disk::RealDisk;
 use crate::edge::{RealEdge, Threads};
 use crate::farewell::{FAREWELL_MAX, Stop};
+use crate::logging::{log_lines_dropped, tell_dropped};
 use crate::metrics::Metrics;
 
 /// Connections that may wait to be accepted.
@@ -53,7 +56,7 @@ pub struct ServerSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}")]
     Listen {
         /// The address as it was given.
         address: String,
@@ -72,7 +75,7 @@ pub enum ServerError {
         text: String,
     },
     /// The system refused something that every server needs.
-    #[error("cannot start: {0}")]
+    #[error("cannot start")]
     System(#[from] std::io::Error),
     /// The engine did not start.
     #[error(transparent)]
@@ -89,9 +92,11 @@ pub struct Server {
     threads: Threads,
     clock: Clock,
     address: SocketAddr,
+    connections: Arc<AtomicUsize>,
     stopping: watch::Sender<bool>,
     accepting: JoinHandle<()>,
     metrics: Option<Metrics>,
+    telling: JoinHandle<()>,
 }
 
 impl Server {
@@ -107,12 +112,14 @@ impl Server {
         let broker = load(settings, listener.clone(), Arc::clone(&edge), clock).await?;
         let threads = Threads::start(&broker, &edge, clock)?;
         let (stopping, stop) = watch::channel(false);
+        let connections = Arc::default();
         let service = Service {
             broker: Arc::clone(&broker),
             clock,
             listener,
             request_bytes_max: broker.request_bytes_max(),
             idle: Duration::from_millis(broker.connection_idle_ms_max() as u64),
+            connections: Arc::clone(&connections),
             stop: Stop::new(stop.clone()),
         };
         let metrics = match broker.metrics_listener() {
@@ -125,7 +132,8 @@ impl Server {
         // Only now can anybody connect (E2).
         let socket = socket.listen(BACKLOG).map_err(listen_error)?;
         let accepting = tokio::spawn(accept(service, socket, stop));
-        Ok(Self { broker, edge, threads, clock, address, stopping, accepting, metrics })
+        let telling = tell_dropped();
+        Ok(Self { broker, edge, threads, clock, address, connections, stopping, accepting, metrics, telling })
     }
 
     /// The address that is listened on.
@@ -143,6 +151,25 @@ impl Server {
         ServerError::Failed(self.edge.failure().await)
     }
 
+    /// Takes over settings that have been read again, as far as they can change while the broker runs.
+    ///
+    /// Errors: as [`Broker::reload`].
+    pub fn reload(&self, settings: &ServerSettings) -> Result<Reloaded, ConfigError> {
+        self.broker.reload(&settings.broker.statics)
+    }
+
+    /// The state of the broker as lines, see [`Broker::report`].
+    pub fn report(&self) -> Vec<String> {
+        let process = format!(
+            "process {}: {} connections, {} bytes resident, {} log lines dropped",
+            std::process::id(),
+            self.connections.load(Ordering::Relaxed),
+            resident_bytes().map_or_else(|| "unknown".to_owned(), |bytes| bytes.to_string()),
+            log_lines_dropped(),
+        );
+        [vec![process], self.broker.report(self.clock.now())].concat()
+    }
+
     /// Stops cleanly: nothing more is taken from clients, what was taken is answered, everything is synced, checkpoints and
     /// the clean-shutdown mark are written. Clients hold it up for [`FAREWELL_MAX`] at most.
     pub async fn stop(self) -> Result<(), ServerError> {
@@ -153,9 +180,17 @@ impl Server {
         if let Some(metrics) = self.metrics {
             metrics.stop().await;
         }
+        self.telling.abort();
         self.threads.stop();
         self.broker.stop(&|| self.clock.now()).map_err(|error| ServerError::Failed(error.to_string()))
     }
+}
+
+/// The memory of this process that is not paged out; `None` where the system does not tell.
+fn resident_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
 }
 
 /// Takes the address without listening on it yet: the port is known before the first record is written, and nobody can
@@ -213,18 +248,27 @@ fn advertised(settings: &ServerSettings, address: SocketAddr) -> Listener {
 async fn accept(service: Service, socket: TcpListener, mut stop: watch::Receiver<bool>) {
     let mut connections = JoinSet::new();
     let mut next_id = 0;
+    let (too_many, not_accepted) = (LogLimit::default(), LogLimit::default());
     loop {
         tokio::select! {
             _ = stop.changed() => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {}
+            Some(_) = connections.join_next(), if !connections.is_empty() => {
+                service.connections.store(connections.len(), Ordering::Relaxed);
+            }
             accepted = socket.accept() => match accepted {
                 Ok((stream, peer)) if connections.len() < CONNECTIONS_MAX => {
                     next_id += 1;
+                    service.connections.store(connections.len() + 1, Ordering::Relaxed);
                     connections.spawn(serve(service.clone(), stream, peer, ConnectionId(next_id)));
                 }
-                Ok((_, peer)) => tracing::warn!(%peer, limit = CONNECTIONS_MAX, "too many connections: closed one"),
+                Ok((_, peer)) => if let Some(allowed) = too_many.allow(service.clock.now().mono) {
+                    let suppressed = allowed.suppressed;
+                    tracing::warn!(%peer, limit = CONNECTIONS_MAX, suppressed, "too many connections: closed one");
+                },
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    if let Some(allowed) = not_accepted.allow(service.clock.now().mono) {
+                        tracing::warn!(%error, suppressed = allowed.suppressed, "a connection could not be accepted");
+                    }
                     tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             },

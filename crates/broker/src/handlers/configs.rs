@@ -28,7 +28,7 @@ const RESOURCES_DESCRIBED_MAX: usize = 20_000;
 ///
 /// Source: KIP-133, KIP-226, KIP-569.
 pub(crate) fn describe_configs(broker: &Arc<Broker>, exchange: Exchange, request: DescribeConfigsRequest) {
-    let image = broker.image();
+    let (statics, image) = (broker.statics(), broker.image());
     let shown = Shown { synonyms: request.include_synonyms, documentation: request.include_documentation };
     let mut seen = BTreeSet::new();
     let mut results = Vec::new();
@@ -39,7 +39,8 @@ pub(crate) fn describe_configs(broker: &Arc<Broker>, exchange: Exchange, request
         }
         let described = if results.len() < RESOURCES_DESCRIBED_MAX {
             let keys = asked.configuration_keys.as_deref();
-            describe(&image, broker.view(&image), &resource, keys).map_err(|refusal| Fault::of(&refusal))
+            describe(&image, broker.view(&statics, &image), &resource, keys)
+                .map_err(|refusal| Fault::of(&refusal))
         } else {
             let message = format!("One request may describe at most {RESOURCES_DESCRIBED_MAX} resources.");
             Err(Fault::new(ErrorCode::InvalidRequest, message))

@@ -140,7 +140,7 @@ impl Broker {
         let directory = partition.name.to_string();
         let ids = files::snapshots(&*self.disk, &directory)?;
         let snapshot = files::newest_snapshot(&*self.disk, &directory, &ids)?.image;
-        load(partition, self.node_id, Arc::new(self.settings.statics.clone()), snapshot)
+        load(partition, self.node_id, self.statics(), snapshot)
     }
 }
 

@@ -50,8 +50,11 @@ impl TransactionCell {
             let mut by_action: BTreeMap<u8, (MarkerAction, Vec<TopicPartition>)> = BTreeMap::new();
             for (partition, code) in named.into_iter().zip(codes) {
                 let action = broker.marker_action(&partition, code);
-                if action != MarkerAction::Written {
-                    tracing::warn!(%partition, transactional_id = %id, %code, "a marker was not written");
+                if action != MarkerAction::Written
+                    && let Some(allowed) = broker.log_limits.marker_not_written.allow(cx.now.mono)
+                {
+                    let suppressed = allowed.suppressed;
+                    tracing::warn!(%partition, transactional_id = %id, %code, suppressed, "a marker was not written");
                 }
                 by_action.entry(action as u8).or_insert_with(|| (action, Vec::new())).1.push(partition);
             }

@@ -3,10 +3,12 @@
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use fencepost_client::protocol::messages::{CreateTopicsRequest, create_topics_request};
+use fencepost_client::protocol::messages::{
+    CreateTopicsRequest, DescribeConfigsRequest, create_topics_request, describe_configs_request,
+};
 use fencepost_client::{Connection, Options};
 
 /// Nothing that a test waits for takes so long.
@@ -66,6 +68,18 @@ impl Serve {
         self.command
     }
 
+    /// With stderr going elsewhere than to the test.
+    pub fn with_stderr(mut self, stderr: Stdio) -> Self {
+        self.command.stderr(stderr);
+        self
+    }
+
+    /// Starts it with stdout going elsewhere, and waits for nothing.
+    pub fn spawn_with_stdout(mut self, stdout: Stdio) -> Child {
+        self.command.stdout(stdout).stderr(Stdio::null());
+        self.command().spawn().unwrap()
+    }
+
     /// Starts it, and waits for the ready line.
     pub fn start(self) -> Process {
         let mut child = self.command().spawn().unwrap();
@@ -78,7 +92,8 @@ impl Serve {
             let output = child.wait_with_output().unwrap();
             panic!("not ready but {line:?}; {}", String::from_utf8_lossy(&output.stderr));
         };
-        Process { address: address.parse().unwrap(), child, stdout }
+        let log = child.stderr.take().map(BufReader::new);
+        Process { address: address.parse().unwrap(), child, stdout, log }
     }
 
     /// Starts it where it must not start; answers what it said on stderr. Nothing is said on stdout.
@@ -97,6 +112,8 @@ pub struct Process {
     pub address: SocketAddr,
     child: Child,
     stdout: BufReader<ChildStdout>,
+    /// stderr, unless it goes elsewhere.
+    log: Option<BufReader<ChildStderr>>,
 }
 
 /// How a broker has ended.
@@ -117,17 +134,37 @@ impl Process {
         Connection::open(self.address, &Options::default()).unwrap()
     }
 
-    /// Sends a signal by its name, and waits for the end.
-    pub fn signal(mut self, name: &str) -> Ended {
-        let begun = Instant::now();
+    /// Sends a signal by its name.
+    pub fn send_signal(&self, name: &str) {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args(["-s", name, &id]).status().unwrap();
         assert!(sent.success());
+    }
+
+    /// Reads the log up to a line with this in it; answers what was read.
+    pub fn read_log_until(&mut self, expected: &str) -> String {
+        let (log, mut said) = (self.log.as_mut().expect("the log comes here"), String::new());
+        loop {
+            let mut line = String::new();
+            assert_ne!(log.read_line(&mut line).unwrap(), 0, "the log ends without {expected:?}: {said}");
+            said.push_str(&line);
+            if line.contains(expected) {
+                return said;
+            }
+        }
+    }
+
+    /// Sends a signal by its name, and waits for the end.
+    pub fn signal(mut self, name: &str) -> Ended {
+        let begun = Instant::now();
+        self.send_signal(name);
         let status = self.wait(begun);
         let took = begun.elapsed();
         let (mut stdout, mut stderr) = (String::new(), String::new());
         self.stdout.read_to_string(&mut stdout).unwrap();
-        self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+        if let Some(log) = &mut self.log {
+            log.read_to_string(&mut stderr).unwrap();
+        }
         Ended { status, stdout, stderr, took }
     }
 
@@ -148,6 +185,19 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The value in force of a broker's key.
+pub fn broker_config(connection: &mut Connection, key: &str) -> String {
+    const BROKER: i8 = 4;
+    let resource = describe_configs_request::Resources {
+        resource_type: BROKER,
+        resource_name: "1".to_owned(),
+        configuration_keys: Some(vec![key.to_owned()]),
+    };
+    let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };
+    let answer = connection.call(&request).unwrap();
+    answer.results[0].configs[0].value.clone().expect("it has a value")
 }
 
 /// Creates a topic with as many partitions as the broker thinks right; answers how many that are.

@@ -73,6 +73,11 @@ impl Controller {
         Self { node_id, statics, fold: ImageFold::default(), failure: None }
     }
 
+    /// Takes over settings that have been read again.
+    pub fn set_statics(&mut self, statics: Arc<StaticConfig>) {
+        self.statics = statics;
+    }
+
     /// Starts over from a snapshot's image (see [`Image::as_of`]).
     pub fn load_snapshot(&mut self, image: Image) {
         self.fold = ImageFold::new(image);

@@ -41,7 +41,7 @@ pub(crate) fn reply(broker: &Arc<Broker>, exchange: Exchange, plan: Plan, parts:
             node_id: broker.node_id.0,
             host: listener.host.clone(),
             port: i32::from(listener.port),
-            rack: broker.rack().map(str::to_owned),
+            rack: broker.rack(),
         });
     }
     exchange.reply(response);
