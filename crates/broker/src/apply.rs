@@ -53,6 +53,7 @@ impl Broker {
         if let Err(error) = self.lead_all(cx, changes.leaders) {
             self.log_dir_failed(cx, &error);
         }
+        self.look_at_metadata_snapshots(cx);
     }
 
     /// The first image of this process: everything in it is new. An error keeps the broker from starting.

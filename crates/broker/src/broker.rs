@@ -21,7 +21,7 @@ use crate::group_coordinator::{GroupCoordinator, OFFSETS_TOPIC};
 use crate::handlers::fetch::FetchSessions;
 use crate::log_limit::LogLimits;
 use crate::log_starts::LogStarts;
-use crate::metadata_log::ControllerTurns;
+use crate::metadata_log::{ControllerTurns, MetadataSnapshots};
 use crate::partitions::Partitions;
 use crate::producer_budget::ProducerBudget;
 use crate::settings::BrokerSettings;
@@ -58,6 +58,8 @@ pub struct Broker {
     pub(crate) controller: Arc<ControllerCell>,
     /// Who waits for the controller.
     pub(crate) controller_turns: ControllerTurns,
+    /// When the next snapshot of the metadata is due.
+    pub(crate) metadata_snapshots: MetadataSnapshots,
     /// What the metadata log says, as far as it is durable.
     pub(crate) image: ArcSwap<Image>,
     /// The topics of `image` as groups see them.

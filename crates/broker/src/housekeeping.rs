@@ -161,6 +161,9 @@ fn apply_retention(broker: &Arc<Broker>, cx: &mut Cx) {
             Err(error) => chore_failed(broker, cx, &error),
         }
     }
+    if let Err(error) = broker.clean_metadata_log(cx) {
+        chore_failed(broker, cx, &error);
+    }
 }
 
 fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {

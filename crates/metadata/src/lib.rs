@@ -47,6 +47,6 @@ pub use controller::{Controller, ControllerRefusal, Reply, Request};
 pub use delta::{Delta, LocalChange, LocalChanges, PartitionDelta};
 pub use image::{Image, ImageFold};
 pub use level::MetadataVersion;
-pub use log::{MetadataLogError, QuorumRecord, control_batch, read_snapshot, write_snapshot};
+pub use log::{MetadataLogError, QuorumRecord, SnapshotWriter, control_batch, read_snapshot, snapshot_time};
 pub use record::{MetadataRecord, RecordError, VersionedRecord};
 pub use topic_name::{TopicNameFault, is_valid_topic_name};

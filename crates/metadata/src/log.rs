@@ -1,5 +1,6 @@
 //! The metadata log's batches: taking them in, control records included, and writing those of the quorum and of snapshots.
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use fencepost_records::{Batch, BatchBuilder, BatchError, Batches, ControlRecordT
 use fencepost_types::wire::{DecodeError, Reader, Writer};
 use fencepost_types::{LeaderEpoch, Millis, Offset};
 
-use crate::image::{Image, ImageFold, ReplayError};
+use crate::image::{Image, ImageFold, ReplayError, SnapshotRecords};
 use crate::quorum;
 use crate::record::{RecordError, VersionedRecord};
 
@@ -199,35 +200,108 @@ pub fn control_batch(
 
 /// Records in one batch of a snapshot.
 const SNAPSHOT_BATCH_RECORDS_MAX: usize = 1_000;
+/// Once a batch of a snapshot has so many bytes of records it ends. Kafka reads batches up to 8 MiB.
+const SNAPSHOT_BATCH_BYTES: usize = 1 << 20;
 
-/// The batches of a snapshot of the image. `last_contained_at` is the time of the last record in it. The file's name is
-/// [`quorum::checkpoint_file_name`] of the offset after that record and its epoch.
+/// The batches of a snapshot of an image, one by one. The file's name is [`quorum::checkpoint_file_name`] of the offset after
+/// the image's last record, and its epoch.
 ///
 /// Source: KIP-630, KIP-853.
-pub fn write_snapshot(image: &Image, last_contained_at: Millis) -> Vec<Batch> {
-    let mut next_offset = Offset(0);
-    let mut batches = Vec::new();
-    let mut push = |batch: Batch| {
-        next_offset = batch.last_offset().next();
-        batches.push(batch);
-        next_offset
-    };
-    let mut head = Vec::from([QuorumRecord::SnapshotHeader(quorum::snapshot_header(last_contained_at))]);
-    if image.kraft_version() > 0 {
-        head.push(QuorumRecord::KRaftVersion(quorum::kraft_version(image.kraft_version())));
-        head.push(QuorumRecord::Voters(quorum::voters(image.voters())));
-    }
-    let mut at = push(control_batch(Offset(0), image.epoch(), last_contained_at, &head));
-    for records in image.to_records().chunks(SNAPSHOT_BATCH_RECORDS_MAX) {
-        let mut builder = BatchBuilder::new(at, image.epoch());
-        for record in records {
-            builder.append(last_contained_at, None, Some(&record.to_value()), &[]);
+#[derive(Clone, Debug)]
+pub struct SnapshotWriter {
+    last_contained_at: Millis,
+    next_offset: Offset,
+    records: SnapshotRecords,
+    /// Values of records that wait for a batch.
+    waiting: VecDeque<Bytes>,
+    is_complete: bool,
+}
+
+impl SnapshotWriter {
+    /// A snapshot of `image`; `last_contained_at` is the time of the last record in it.
+    pub fn new(image: Image, last_contained_at: Millis) -> Self {
+        Self {
+            last_contained_at,
+            next_offset: Offset(0),
+            records: SnapshotRecords::new(image),
+            waiting: VecDeque::new(),
+            is_complete: false,
         }
-        at = push(builder.build().expect("a batch that is not compressed can be built"));
     }
-    let foot = [QuorumRecord::SnapshotFooter(quorum::snapshot_footer())];
-    push(control_batch(at, image.epoch(), last_contained_at, &foot));
-    batches
+
+    /// The image that it is of.
+    pub fn image(&self) -> &Image {
+        self.records.image()
+    }
+
+    fn head(&self) -> Vec<QuorumRecord> {
+        let image = self.image();
+        let mut head =
+            Vec::from([QuorumRecord::SnapshotHeader(quorum::snapshot_header(self.last_contained_at))]);
+        if image.kraft_version() > 0 {
+            head.push(QuorumRecord::KRaftVersion(quorum::kraft_version(image.kraft_version())));
+            head.push(QuorumRecord::Voters(quorum::voters(image.voters())));
+        }
+        head
+    }
+
+    fn control(&self, records: &[QuorumRecord]) -> Batch {
+        control_batch(self.next_offset, self.image().epoch(), self.last_contained_at, records)
+    }
+
+    /// The next batch of data records; `None` when there are no more.
+    fn data(&mut self) -> Option<Batch> {
+        while self.waiting.len() < SNAPSHOT_BATCH_RECORDS_MAX {
+            let Some(records) = self.records.next() else { break };
+            self.waiting.extend(records.iter().map(VersionedRecord::to_value));
+        }
+        self.waiting.front()?;
+        let mut builder = BatchBuilder::new(self.next_offset, self.image().epoch());
+        let mut bytes = 0;
+        for _ in 0..SNAPSHOT_BATCH_RECORDS_MAX {
+            let Some(value) = self.waiting.pop_front() else { break };
+            builder.append(self.last_contained_at, None, Some(&value), &[]);
+            bytes += value.len();
+            if bytes >= SNAPSHOT_BATCH_BYTES {
+                break;
+            }
+        }
+        Some(builder.build().expect("a batch that is not compressed can be built"))
+    }
+}
+
+impl Iterator for SnapshotWriter {
+    type Item = Batch;
+
+    fn next(&mut self) -> Option<Batch> {
+        if self.is_complete {
+            return None;
+        }
+        let batch = if self.next_offset == Offset(0) {
+            self.control(&self.head())
+        } else {
+            self.data().unwrap_or_else(|| {
+                self.is_complete = true;
+                self.control(&[QuorumRecord::SnapshotFooter(quorum::snapshot_footer())])
+            })
+        };
+        self.next_offset = batch.last_offset().next();
+        Some(batch)
+    }
+}
+
+/// When the last record in a snapshot was written, out of the beginning of its file; `None` where that is no snapshot.
+pub fn snapshot_time(beginning: Bytes) -> Option<Millis> {
+    let batch = Batches::new(beginning).next()?.ok()?;
+    let records = batch.records().ok()?;
+    let controls = records.filter_map(|record| QuorumRecord::read(&record.ok()?).ok().flatten());
+    controls.into_iter().find_map(|control| match control {
+        QuorumRecord::SnapshotHeader(header) => Some(Millis(header.last_contained_log_timestamp)),
+        QuorumRecord::LeaderChange(_)
+        | QuorumRecord::SnapshotFooter(_)
+        | QuorumRecord::KRaftVersion(_)
+        | QuorumRecord::Voters(_) => None,
+    })
 }
 
 /// Reads a snapshot's bytes: the image as of `end_offset` (exclusive) and `epoch`, which its file name says.

@@ -10,8 +10,8 @@ use fencepost_coordinator::{LogPosition, Shard, Token};
 use fencepost_metadata::image::{BrokerEpoch, ConfigResource, Endpoint, LeaderRecoveryState, ResourceType};
 use fencepost_metadata::quorum::{QuorumState, parse_checkpoint_file_name};
 use fencepost_metadata::{
-    Controller, Delta, Image, ImageFold, MetadataRecord, Request, StaticConfig, VersionedRecord,
-    read_snapshot, write_snapshot,
+    Controller, Delta, Image, ImageFold, MetadataRecord, Request, SnapshotWriter, StaticConfig,
+    VersionedRecord, read_snapshot, snapshot_time,
 };
 use fencepost_records::{Batch, Batches};
 use fencepost_types::{BrokerId, LeaderEpoch, Millis, Now, Offset, ProducerId, Uuid};
@@ -163,6 +163,8 @@ fn folding_the_log_gives_kafkas_snapshots() {
         if end_offset == Offset(0) {
             continue;
         }
+        let last = batches.iter().find(|batch| batch.header().next_offset() == end_offset).unwrap();
+        assert_eq!(snapshot_time(bytes.clone()), Some(last.header().max_timestamp), "{name}");
         let kafkas = read_snapshot(bytes, end_offset, epoch).unwrap();
         let before: Vec<Batch> = batches.iter().filter(|b| b.last_offset() < end_offset).cloned().collect();
         assert_eq!(fold_of(&before).image(), &kafkas, "{name}");
@@ -240,11 +242,12 @@ fn quorum_state_is_kafkas_text() {
 fn snapshots_of_ours_read_back() {
     for set in SETS {
         let image = fold_of(&log(set)).image().clone();
-        let written = write_snapshot(&image, Millis(7));
+        let written: Vec<Batch> = SnapshotWriter::new(image.clone(), Millis(7)).collect();
         let bytes: Vec<u8> = written.iter().flat_map(|batch| batch.bytes().to_vec()).collect();
         let read = read_snapshot(bytes.clone().into(), image.offset().next(), image.epoch()).unwrap();
         assert_eq!(read, image, "{set}");
         assert!(Delta::between(&image, &read).is_empty());
+        assert_eq!(snapshot_time(written[0].bytes().clone()), Some(Millis(7)));
         let cut = written.iter().take(written.len() - 1).flat_map(|batch| batch.bytes().to_vec());
         let cut: Vec<u8> = cut.collect();
         assert!(

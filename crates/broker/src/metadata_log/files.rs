@@ -4,10 +4,10 @@ use bytes::Bytes;
 use fencepost_metadata::quorum::{
     QUORUM_STATE_FILE, QuorumState, checkpoint_file_name, parse_checkpoint_file_name,
 };
-use fencepost_metadata::{Image, ImageFold, read_snapshot};
+use fencepost_metadata::{Image, ImageFold, read_snapshot, snapshot_time};
 use fencepost_records::Batches;
 use fencepost_storage::{Disk, DiskErrorKind, StorageError};
-use fencepost_types::{LeaderEpoch, Offset};
+use fencepost_types::{LeaderEpoch, Millis, Offset};
 
 use crate::boot::StartError;
 
@@ -32,6 +32,36 @@ pub(super) fn snapshots(disk: &dyn Disk, directory: &str) -> Result<Vec<Snapshot
     ids.sort_unstable();
     Ok(ids)
 }
+
+/// What a snapshot's name ends with while it is being written, and once it is to be unlinked.
+pub(super) const PART_SUFFIX: &str = ".part";
+const DELETED_SUFFIX: &str = ".deleted";
+
+/// Removes snapshots that were not finished, and those that an earlier owner was about to unlink.
+pub(super) fn remove_unfinished(disk: &dyn Disk, directory: &str) -> Result<(), StorageError> {
+    let entries = match disk.list(directory) {
+        Err(error) if error.kind == DiskErrorKind::NotFound => return Ok(()),
+        listed => listed?,
+    };
+    let goes = |name: &str| {
+        let snapshot = name.strip_suffix(PART_SUFFIX).or(name.strip_suffix(DELETED_SUFFIX));
+        snapshot.and_then(parse_checkpoint_file_name).is_some()
+    };
+    for entry in entries.iter().filter(|entry| goes(&entry.name)) {
+        disk.remove(&format!("{directory}/{}", entry.name))?;
+    }
+    Ok(())
+}
+
+/// When the last record in a snapshot was written, and the file's length in bytes.
+pub(super) fn time_and_bytes(disk: &dyn Disk, path: &str) -> Result<(Option<Millis>, u64), StorageError> {
+    let file = disk.open(path)?;
+    let beginning = file.read(0, SNAPSHOT_HEAD_BYTES)?;
+    Ok((snapshot_time(beginning), file.bytes()?))
+}
+
+/// The first batch of a snapshot is shorter: it names the voters.
+const SNAPSHOT_HEAD_BYTES: usize = 64 * 1024;
 
 /// The path of a snapshot.
 pub(super) fn snapshot_path(directory: &str, (end_offset, epoch): SnapshotId) -> String {

@@ -44,6 +44,8 @@ pub(crate) struct Judged {
     pub(super) end_offset: Offset,
     /// The epoch of its last batch, and the first offset of that epoch.
     pub(super) last_epoch: Option<(LeaderEpoch, Offset)>,
+    /// The bytes of the log behind the newest snapshot.
+    pub(super) bytes_since_snapshot: u64,
     /// What is to be cut off.
     pub(super) torn: Option<LogFault>,
     /// Whether an older snapshot stands in for the newest one.
@@ -85,6 +87,7 @@ impl Judged {
             first_offset: found.first_offset,
             end_offset: found.end_offset,
             last_epoch: found.last_epoch,
+            bytes_since_snapshot: found.bytes_from,
             torn,
             has_unreadable_snapshots: !newest.unreadable.is_empty(),
         };

@@ -5,6 +5,7 @@
 
 mod files;
 mod judge;
+mod snapshots;
 mod turns;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::runtime::ShardCell;
 use crate::settings::BrokerSettings;
 
 pub(crate) use judge::Judged;
+pub(crate) use snapshots::MetadataSnapshots;
 pub(crate) use turns::ControllerTurns;
 
 /// Name of the topic that holds the metadata log.
@@ -43,6 +45,10 @@ pub(crate) struct MetadataLog {
     bootstrap: Option<Image>,
     /// Whether records may be missing that were once written, see [`Judged::is_suspect`].
     pub(crate) is_suspect: bool,
+    /// Where the newest snapshot ends; 0 without one.
+    pub(crate) snapshot_end: Offset,
+    /// The bytes of the log behind it.
+    pub(crate) bytes_since_snapshot: u64,
 }
 
 impl MetadataLog {
@@ -56,8 +62,10 @@ impl MetadataLog {
         now: Now,
     ) -> Result<Self, StartError> {
         let is_suspect = judged.is_suspect();
+        files::remove_unfinished(&**log_dir.disk(), &TopicPartition::new(METADATA_TOPIC, 0).to_string())?;
         let log = open_log(log_dir, &judged, settings, now)?;
         let Judged { controller, epoch, bootstrap, end_offset, torn, .. } = judged;
+        let Judged { snapshot_end, bytes_since_snapshot, .. } = judged;
         if let Some(torn) = torn {
             tracing::warn!(
                 file = torn.path, position = torn.position, bytes = torn.bytes, batches = 1, offset = %torn.offset,
@@ -75,7 +83,7 @@ impl MetadataLog {
         // Everything up to its end is in it already.
         let controller = ShardCell::load_from(partition, controller, end_offset)
             .map_err(|code| StartError::Load { partition: name, code })?;
-        Ok(Self { controller, epoch, bootstrap, is_suspect })
+        Ok(Self { controller, epoch, bootstrap, is_suspect, snapshot_end, bytes_since_snapshot })
     }
 
     /// How an empty log begins: as a format tool has said, or as a new node of ours does.
@@ -163,6 +171,8 @@ fn open_log(
     let log_config = LogConfig {
         segment_bytes: config.metadata_log_segment_bytes.max(0) as u64,
         segment_ms: config.metadata_log_segment_ms,
+        // Nothing goes by itself: segments go with snapshots.
+        retention_ms: -1,
         ..LogConfig::default()
     };
     let noted = |checkpoint| log_dir.offset(checkpoint, &name).unwrap_or(Offset(0));

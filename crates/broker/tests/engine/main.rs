@@ -19,6 +19,7 @@ mod lost_epochs;
 mod manners;
 mod marker_way;
 mod metadata_damage;
+mod metadata_snapshots;
 mod partition_markers;
 mod produce;
 mod producer_budget;

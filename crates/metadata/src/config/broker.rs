@@ -56,8 +56,11 @@ typed_config! {
         log_cleaner_io_buffer_load_factor: f64 = "log.cleaner.io.buffer.load.factor",
         log_cleaner_io_max_bytes_per_second: f64 = "log.cleaner.io.max.bytes.per.second",
         metadata_log_max_record_bytes_between_snapshots: i64 = "metadata.log.max.record.bytes.between.snapshots",
+        metadata_log_max_snapshot_interval_ms: i64 = "metadata.log.max.snapshot.interval.ms",
         metadata_log_segment_bytes: i32 = "metadata.log.segment.bytes",
         metadata_log_segment_ms: i64 = "metadata.log.segment.ms",
+        metadata_max_retention_bytes: i64 = "metadata.max.retention.bytes",
+        metadata_max_retention_ms: i64 = "metadata.max.retention.ms",
         transaction_max_timeout_ms: i32 = "transaction.max.timeout.ms",
         transactional_id_expiration_ms: i32 = "transactional.id.expiration.ms",
         transaction_remove_expired_interval_ms: i32 =

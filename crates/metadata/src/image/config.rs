@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::sync::Arc;
+use core::ops::Bound;
 
 /// What a configuration belongs to; the numbers are Kafka's.
 ///
@@ -70,6 +71,15 @@ impl Configs {
     /// Every resource with a key set, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&ConfigResource, &Arc<ConfigValues>)> {
         self.0.iter()
+    }
+
+    /// The first resource after `last`, or of all, with a key set.
+    pub(super) fn after(
+        &self,
+        last: Option<&ConfigResource>,
+    ) -> Option<(&ConfigResource, &Arc<ConfigValues>)> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        self.0.range((from, Bound::Unbounded)).next()
     }
 
     pub(crate) fn set(&mut self, resource: ConfigResource, key: &str, value: Option<&str>) {

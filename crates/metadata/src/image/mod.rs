@@ -26,6 +26,7 @@ pub use security::{
     AccessControlEntry, ClientQuotas, DelegationToken, QuotaEntity, QuotaValue, ScramCredential,
     ScramCredentials, ScramMechanism,
 };
+pub(crate) use snapshot::SnapshotRecords;
 pub(crate) use topic::numbers;
 pub use topic::{LeaderRecoveryState, Partition, PartitionEpoch, Topic, Topics};
 

@@ -1,5 +1,6 @@
 //! Snapshots: the records that make the image again, and the image that a snapshot's records make.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use fencepost_records::persisted::access_control_entry_record::AccessControlEntryRecord;
@@ -10,12 +11,110 @@ use fencepost_records::persisted::feature_level_record::FeatureLevelRecord;
 use fencepost_records::persisted::producer_ids_record::ProducerIdsRecord;
 use fencepost_records::persisted::topic_record::TopicRecord;
 use fencepost_records::persisted::user_scram_credential_record::UserScramCredentialRecord;
-use fencepost_types::{LeaderEpoch, Offset, ProducerId};
+use fencepost_types::{LeaderEpoch, Offset, ProducerId, TopicName};
 
-use super::{Image, QuotaEntity};
+use super::{ConfigResource, ConfigValues, Image, QuotaEntity, Topic};
 use crate::features;
 use crate::level::MetadataVersion;
 use crate::record::{MetadataRecord, VersionedRecord, at_level};
+
+/// The data records of a snapshot, one part after the other: an image of a million topics is not turned into records all
+/// at once. The image that it works on stays what it is, whatever happens meanwhile.
+#[derive(Clone, Debug)]
+pub(crate) struct SnapshotRecords {
+    image: Image,
+    next: Part,
+}
+
+/// What comes next.
+#[derive(Clone, Debug)]
+enum Part {
+    Nodes,
+    /// The topic after this one, with its partitions.
+    Topic(Option<TopicName>),
+    /// The configuration of the resource after this one.
+    Config(Option<ConfigResource>),
+    Rest,
+    End,
+}
+
+impl SnapshotRecords {
+    pub(crate) fn new(image: Image) -> Self {
+        Self { image, next: Part::Nodes }
+    }
+
+    pub(crate) fn image(&self) -> &Image {
+        &self.image
+    }
+
+    fn part(&mut self) -> Option<Vec<MetadataRecord>> {
+        let image = &self.image;
+        match &self.next {
+            Part::Nodes => {
+                let records = image.node_records();
+                self.next = Part::Topic(None);
+                Some(records)
+            }
+            Part::Topic(last) => match image.topics.after(last.as_ref()) {
+                None => {
+                    self.next = Part::Config(None);
+                    Some(Vec::new())
+                }
+                Some(topic) => {
+                    let records = topic_records(topic);
+                    self.next = Part::Topic(Some(topic.name.clone()));
+                    Some(records)
+                }
+            },
+            Part::Config(last) => match image.configs.after(last.as_ref()) {
+                None => {
+                    self.next = Part::Rest;
+                    Some(Vec::new())
+                }
+                Some((resource, values)) => {
+                    let records = config_records(resource, values);
+                    self.next = Part::Config(Some(resource.clone()));
+                    Some(records)
+                }
+            },
+            Part::Rest => {
+                let records = image.other_records();
+                self.next = Part::End;
+                Some(records)
+            }
+            Part::End => None,
+        }
+    }
+}
+
+impl Iterator for SnapshotRecords {
+    type Item = Vec<VersionedRecord>;
+
+    /// The records of the next part; a part may have none.
+    fn next(&mut self) -> Option<Vec<VersionedRecord>> {
+        let records = self.part()?;
+        Some(at_level(records, self.image.metadata_version().unwrap_or(MetadataVersion::MIN)))
+    }
+}
+
+fn topic_records(topic: &Topic) -> Vec<MetadataRecord> {
+    let named = TopicRecord { name: topic.name.as_ref().into(), topic_id: topic.id }.into();
+    let partitions = topic.partitions.iter().map(|(index, p)| p.to_record(topic.id, *index).into());
+    core::iter::once(named).chain(partitions).collect()
+}
+
+fn config_records(resource: &ConfigResource, values: &ConfigValues) -> Vec<MetadataRecord> {
+    let record = |(name, value): (&String, &String)| {
+        ConfigRecord {
+            resource_type: resource.kind.0,
+            resource_name: resource.name.clone(),
+            name: name.clone(),
+            value: Some(value.clone()),
+        }
+        .into()
+    };
+    values.iter().map(record).collect()
+}
 
 impl Image {
     /// The data records of a snapshot of this image, in Kafka's order: features (`metadata.version` first), brokers,
@@ -24,15 +123,19 @@ impl Image {
     ///
     /// Source: Kafka MetadataImage.write.
     pub fn to_records(&self) -> Vec<VersionedRecord> {
+        SnapshotRecords::new(self.clone()).flatten().collect()
+    }
+
+    fn node_records(&self) -> Vec<MetadataRecord> {
         let mut records = self.feature_records();
-        records.extend(self.brokers.values().map(|broker| broker.to_record().into()));
-        records.extend(self.controllers.values().map(|controller| controller.to_record().into()));
-        for topic in self.topics.iter() {
-            records.push(TopicRecord { name: topic.name.as_ref().into(), topic_id: topic.id }.into());
-            records.extend(topic.partitions.iter().map(|(index, p)| p.to_record(topic.id, *index).into()));
-        }
-        records.extend(self.config_records());
-        records.extend(self.quota_records());
+        records.extend(self.brokers.values().map(|broker| MetadataRecord::from(broker.to_record())));
+        records
+            .extend(self.controllers.values().map(|controller| MetadataRecord::from(controller.to_record())));
+        records
+    }
+
+    fn other_records(&self) -> Vec<MetadataRecord> {
+        let mut records: Vec<MetadataRecord> = self.quota_records().collect();
         if self.next_producer_id > ProducerId(0) {
             let next = ProducerIdsRecord {
                 broker_id: -1,
@@ -42,7 +145,7 @@ impl Image {
             records.push(next.into());
         }
         records.extend(self.security_records());
-        at_level(records, self.metadata_version().unwrap_or(MetadataVersion::MIN))
+        records
     }
 
     fn feature_records(&self) -> Vec<MetadataRecord> {
@@ -51,20 +154,6 @@ impl Image {
         let level = self.metadata_version().map(|level| record(features::METADATA_VERSION, level.0));
         let others = self.features.iter().filter(|(name, _)| *name != features::METADATA_VERSION);
         level.into_iter().chain(others.map(|(name, level)| record(name, *level))).collect()
-    }
-
-    fn config_records(&self) -> impl Iterator<Item = MetadataRecord> {
-        self.configs.iter().flat_map(|(resource, values)| {
-            values.iter().map(|(name, value)| {
-                ConfigRecord {
-                    resource_type: resource.kind.0,
-                    resource_name: resource.name.clone(),
-                    name: name.clone(),
-                    value: Some(value.clone()),
-                }
-                .into()
-            })
-        })
     }
 
     fn quota_records(&self) -> impl Iterator<Item = MetadataRecord> {

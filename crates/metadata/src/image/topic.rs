@@ -3,6 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Bound;
 
 use fencepost_records::persisted::partition_record::PartitionRecord;
 use fencepost_types::{BrokerId, LeaderEpoch, PartitionIndex, TopicName, Uuid};
@@ -176,6 +177,13 @@ impl Topics {
     /// Every topic, in order of name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
         self.ids.values().filter_map(|id| self.by_id.get(id))
+    }
+
+    /// The first topic after that name, or of all, in order of name.
+    pub(super) fn after(&self, last: Option<&TopicName>) -> Option<&Arc<Topic>> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let (_, id) = self.ids.range::<TopicName, _>((from, Bound::Unbounded)).next()?;
+        self.by_id.get(id)
     }
 
     /// How many there are.

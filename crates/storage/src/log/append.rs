@@ -187,6 +187,15 @@ impl Log {
         i64::from(crc32c::crc32c_append(seed, &base.0.to_be_bytes())) % span_ms
     }
 
+    /// Begins a new segment at the log end, so that what there is by now can be retired as a whole later.
+    pub fn begin_segment(&mut self, now: Now) -> Result<(), StorageError> {
+        self.check_online()?;
+        if self.segments.is_empty() {
+            return Ok(());
+        }
+        Ok(self.roll(now.wall)?)
+    }
+
     /// Closes the active segment and begins a new one at the log end. The snapshot that belongs to it is taken first.
     pub(super) fn roll(&mut self, now: Millis) -> DiskResult<()> {
         let disk = self.disk.clone();

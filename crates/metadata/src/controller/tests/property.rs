@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::delta::Delta;
-use crate::log::{read_snapshot, write_snapshot};
+use crate::log::{SnapshotWriter, read_snapshot};
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -137,7 +137,7 @@ proptest! {
         replayed.kraft_version = live.kraft_version;
         prop_assert_eq!(live, &replayed);
         let snapshot: Vec<u8> =
-            write_snapshot(live, Millis(0)).iter().flat_map(|batch| batch.bytes().to_vec()).collect();
+            SnapshotWriter::new(live.clone(), Millis(0)).flat_map(|batch| batch.bytes().to_vec()).collect();
         let read = read_snapshot(snapshot.into(), live.offset().next(), live.epoch()).unwrap();
         prop_assert_eq!(live, &read);
     }
