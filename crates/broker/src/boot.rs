@@ -84,9 +84,8 @@ impl Broker {
             tracing::warn!(file, "a checkpoint cannot be read and counts as missing: recovery takes longer");
         }
         log_dir.take_over()?;
-        let metadata_log = MetadataLog::open(&log_dir, judged, &settings, clock())?;
+        let (metadata_log, metadata_snapshots) = MetadataLog::open(&log_dir, judged, &settings, clock())?;
         let is_suspect = metadata_log.is_suspect;
-        let (snapshot_end, bytes_since) = (metadata_log.snapshot_end, metadata_log.bytes_since_snapshot);
         let broker = Arc::new(Self {
             node_id: settings.node_id,
             cluster_id: log_dir.meta().cluster_id.clone(),
@@ -113,7 +112,7 @@ impl Broker {
             fetch_sessions: FetchSessions::new(&config),
             controller: Arc::clone(&metadata_log.controller),
             controller_turns: Default::default(),
-            metadata_snapshots: Default::default(),
+            metadata_snapshots,
             image: ArcSwap::from_pointee(Image::default()),
             topics: ArcSwap::from_pointee(Topics::default()),
             config: ArcSwap::from_pointee(config),
@@ -128,10 +127,7 @@ impl Broker {
         broker.set_aside_strays(is_suspect)?;
         broker.open_partitions(clock)?;
         broker.load_coordinators(clock)?;
-        broker.enter(clock(), |broker, cx| {
-            broker.start_housekeeping(cx.now);
-            broker.begin_metadata_snapshots(cx, snapshot_end, bytes_since);
-        });
+        broker.enter(clock(), |broker, cx| broker.start_housekeeping(cx));
         Ok(broker)
     }
 

@@ -17,7 +17,8 @@ type Chore = fn(&Arc<Broker>, &mut Cx);
 
 impl Broker {
     /// Plans every chore for the first time.
-    pub(crate) fn start_housekeeping(self: &Arc<Self>, now: Now) {
+    pub(crate) fn start_housekeeping(self: &Arc<Self>, cx: &mut Cx) {
+        let now = cx.now;
         let config = self.config();
         let expiry_ms = i64::from(config.producer_id_expiration_check_interval_ms);
         self.plan_chore(now, expiry_ms, expire_producers);
@@ -25,6 +26,7 @@ impl Broker {
         let checkpoint_ms = i64::from(config.log_flush_offset_checkpoint_interval_ms);
         self.plan_chore(now, checkpoint_ms, write_checkpoints);
         self.start_cleaner(now);
+        self.look_at_metadata_snapshots(cx);
     }
 
     fn plan_chore(self: &Arc<Self>, now: Now, every_ms: i64, chore: Chore) {

@@ -45,14 +45,11 @@ pub(crate) struct MetadataLog {
     bootstrap: Option<Image>,
     /// Whether records may be missing that were once written, see [`Judged::is_suspect`].
     pub(crate) is_suspect: bool,
-    /// Where the newest snapshot ends; 0 without one.
-    pub(crate) snapshot_end: Offset,
-    /// The bytes of the log behind it.
-    pub(crate) bytes_since_snapshot: u64,
 }
 
 impl MetadataLog {
-    /// Opens the log that was judged, and cuts off what is torn. From here on the disk is written to.
+    /// Opens the log that was judged, and cuts off what is torn. From here on the disk is written to. Says also when the next
+    /// snapshot is due.
     ///
     /// Errors: the disk; or the log is not what it was a moment ago.
     pub(crate) fn open(
@@ -60,12 +57,13 @@ impl MetadataLog {
         judged: Judged,
         settings: &BrokerSettings,
         now: Now,
-    ) -> Result<Self, StartError> {
+    ) -> Result<(Self, MetadataSnapshots), StartError> {
         let is_suspect = judged.is_suspect();
         files::remove_unfinished(&**log_dir.disk(), &TopicPartition::new(METADATA_TOPIC, 0).to_string())?;
         let log = open_log(log_dir, &judged, settings, now)?;
         let Judged { controller, epoch, bootstrap, end_offset, torn, .. } = judged;
-        let Judged { snapshot_end, bytes_since_snapshot, .. } = judged;
+        let bytes_below = log.size_bytes().saturating_sub(judged.bytes_since_snapshot);
+        let snapshots = MetadataSnapshots::new(judged.snapshot_end, bytes_below, now.mono);
         if let Some(torn) = torn {
             tracing::warn!(
                 file = torn.path, position = torn.position, bytes = torn.bytes, batches = 1, offset = %torn.offset,
@@ -83,7 +81,7 @@ impl MetadataLog {
         // Everything up to its end is in it already.
         let controller = ShardCell::load_from(partition, controller, end_offset)
             .map_err(|code| StartError::Load { partition: name, code })?;
-        Ok(Self { controller, epoch, bootstrap, is_suspect, snapshot_end, bytes_since_snapshot })
+        Ok((Self { controller, epoch, bootstrap, is_suspect }, snapshots))
     }
 
     /// How an empty log begins: as a format tool has said, or as a new node of ours does.

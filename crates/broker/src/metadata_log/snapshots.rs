@@ -29,7 +29,6 @@ const PIECE_BYTES: usize = 1 << 20;
 const AGAIN_MS: i64 = 60_000;
 
 /// When the next snapshot is due.
-#[derive(Default)]
 pub(crate) struct MetadataSnapshots {
     state: Mutex<Due>,
 }
@@ -62,27 +61,17 @@ struct Writing {
 }
 
 impl MetadataSnapshots {
+    /// The newest snapshot ends at `end_offset`, and the log has `bytes_below` bytes of records below that.
+    pub(super) fn new(end_offset: Offset, bytes_below: u64, now: Nanos) -> Self {
+        Self { state: Mutex::new(Due { end_offset, bytes_below, at: now, ..Due::default() }) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Due> {
         self.state.lock().expect("no holder of this lock panics")
     }
 }
 
 impl Broker {
-    /// At the start: the newest snapshot ends at `end_offset`, and the log has `bytes_since` bytes behind it.
-    pub(crate) fn begin_metadata_snapshots(
-        self: &Arc<Self>,
-        cx: &mut Cx,
-        end_offset: Offset,
-        bytes_since: u64,
-    ) {
-        let bytes_below = self.metadata_log_bytes().saturating_sub(bytes_since);
-        {
-            let mut due = self.metadata_snapshots.lock();
-            (due.end_offset, due.bytes_below, due.at) = (end_offset, bytes_below, cx.now.mono);
-        }
-        self.look_at_metadata_snapshots(cx);
-    }
-
     fn metadata_log_bytes(&self) -> u64 {
         // Of a log that is gone nothing is due.
         self.controller().partition().with(|state| state.log.size_bytes()).unwrap_or(0)
