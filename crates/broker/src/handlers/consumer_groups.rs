@@ -10,7 +10,8 @@ use fencepost_protocol::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 };
-use fencepost_types::{PartitionIndex, Uuid};
+use fencepost_metadata::features::GROUP_VERSION;
+use fencepost_types::{ErrorCode, PartitionIndex, Uuid};
 
 use super::operations::{OPERATIONS_OF_GROUP, OPERATIONS_UNKNOWN, if_asked};
 use crate::Broker;
@@ -19,6 +20,24 @@ use crate::gather::Gather;
 use crate::group_coordinator::client_of;
 use crate::respond::Exchange;
 use crate::runtime::{Answer, AskError};
+
+/// The name of the consumer protocol in `group.coordinator.rebalance.protocols`.
+const CONSUMER_PROTOCOL: &str = "consumer";
+/// The least level of `group.version` at which there are consumer groups.
+const CONSUMER_GROUPS_FROM: i16 = 1;
+
+/// Whether there are consumer groups here: the operator may take them out by the setting, and the cluster by the feature's
+/// level. Groups that are there already stay, and nobody can speak of them by this protocol.
+///
+/// Source: Kafka KafkaApis.isConsumerGroupProtocolEnabled.
+fn is_enabled(broker: &Broker) -> bool {
+    broker.image().feature_level(GROUP_VERSION) >= CONSUMER_GROUPS_FROM
+        && broker
+            .config()
+            .group_coordinator_rebalance_protocols
+            .iter()
+            .any(|protocol| protocol.eq_ignore_ascii_case(CONSUMER_PROTOCOL))
+}
 
 fn indexes(partitions: Vec<i32>) -> Vec<PartitionIndex> {
     partitions.into_iter().map(PartitionIndex).collect()
@@ -35,6 +54,12 @@ pub(crate) fn heartbeat(
     exchange: Exchange,
     request: ConsumerGroupHeartbeatRequest,
 ) {
+    if !is_enabled(broker) {
+        return exchange.reply(ConsumerGroupHeartbeatResponse {
+            error_code: ErrorCode::UnsupportedVersion.code(),
+            ..Default::default()
+        });
+    }
     let group_id = request.group_id.clone();
     let names = |names: Vec<String>| names.into_iter().map(Into::into).collect();
     let owned = request
@@ -97,6 +122,11 @@ pub(crate) fn describe(
     exchange: Exchange,
     request: ConsumerGroupDescribeRequest,
 ) {
+    if !is_enabled(broker) {
+        let refused = |id| failed_row(id, ErrorCode::UnsupportedVersion);
+        let groups = request.group_ids.into_iter().map(refused).collect();
+        return exchange.reply(ConsumerGroupDescribeResponse { groups, ..Default::default() });
+    }
     let operations = if_asked(request.include_authorized_operations, OPERATIONS_OF_GROUP);
     let version = exchange.version();
     let count = request.group_ids.len();
@@ -116,16 +146,20 @@ pub(crate) fn describe(
                     rows.pop().map(|row| group_row(row, operations, version)).unwrap_or_default()
                 }
                 Ok(other) => unreachable!("ConsumerGroupDescribe was answered {other:?}"),
-                Err(error) => described::Groups {
-                    error_code: error.code().code(),
-                    group_id: id,
-                    authorized_operations: OPERATIONS_UNKNOWN,
-                    ..Default::default()
-                },
+                Err(error) => failed_row(id, error.code()),
             };
             gather.put(broker, cx, at, row);
         });
         broker.groups.ask(broker, cx, &group_id, ask, respond);
+    }
+}
+
+fn failed_row(group_id: String, error: ErrorCode) -> described::Groups {
+    described::Groups {
+        error_code: error.code(),
+        group_id,
+        authorized_operations: OPERATIONS_UNKNOWN,
+        ..Default::default()
     }
 }
 

@@ -24,7 +24,7 @@ const MEMBER_ID_PREFIX_BYTES_MAX: usize = 32_000;
 impl Draft<'_> {
     /// Joins the group, or says why not.
     pub fn join(mut self, token: Token, request: &JoinGroup) -> Decided {
-        if !self.accepts(&request.member_id) {
+        if !self.accepts(request) {
             self.remove(&request.member_id, ErrorCode::GroupMaxSizeReached);
             self.try_complete_join();
             let reply = JoinReply::error(ErrorCode::GroupMaxSizeReached, MemberId::from(""));
@@ -45,8 +45,13 @@ impl Draft<'_> {
 
     /// Whether there is room for this member. While members rejoin, those count that are back already, so that the
     /// last ones are left out when the limit was lowered.
-    fn accepts(&self, member_id: &MemberId) -> bool {
-        let member = self.group.members.get(member_id);
+    ///
+    /// Differs from Kafka: a static member without its id takes the place that it has, where a full group has no room for it
+    /// until its session ends.
+    fn accepts(&self, request: &JoinGroup) -> bool {
+        let holder = request.instance_id.as_ref().filter(|_| request.member_id.is_empty());
+        let holder = holder.and_then(|instance_id| self.group.static_members.get(instance_id));
+        let member = self.group.members.get(holder.unwrap_or(&request.member_id));
         match self.group.state {
             ClassicState::Empty => true,
             ClassicState::PreparingRebalance => {

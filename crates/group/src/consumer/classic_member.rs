@@ -17,14 +17,14 @@ use crate::classic::group::CONSUMER_PROTOCOL_TYPE;
 use crate::classic::join::{MEMBER_ID_REQUIRED_FROM, rebalance_timeout_ms};
 use crate::classic::leave::{leave_reply, left_member};
 use crate::consumer::draft::ConsumerDraft;
-use crate::consumer::group::{ConsumerGroup, ConsumerMember};
+use crate::consumer::group::{ConsumerGroup, ConsumerGroupState, ConsumerMember};
 use crate::consumer::membership::validate_holder;
 use crate::consumer::protocol::{Subscription, encode_assignment};
 use crate::timers::TimerKind;
 use crate::{
     ClassicMemberProtocols, ConsumerMemberMetadata, GroupRefusal, GroupShard, Heartbeat, InstanceId,
-    JoinGroup, JoinReply, LeaveGroup, LeavingMember, MemberId, MemberState, Reply, Soft, SyncGroup,
-    SyncReply,
+    JoinGroup, JoinReply, LeaveGroup, LeavingMember, MemberId, MemberState, MigrationPolicy, Reply, Soft,
+    SyncGroup, SyncReply,
 };
 
 impl GroupShard {
@@ -38,6 +38,9 @@ impl GroupShard {
     ) -> Decided {
         if group.members.is_empty() {
             return self.join_instead_of(now, token, group, request);
+        }
+        if self.config.migration_policy == MigrationPolicy::Disabled {
+            return Err(GroupRefusal::InconsistentGroupProtocol);
         }
         let is_new = request.member_id.is_empty();
         let member_id = match is_new {
@@ -60,27 +63,23 @@ impl GroupShard {
         let known = draft.group.members.get(&member_id).map(|member| &member.metadata);
         let metadata = described(known, request, subscription);
         let has_changed = draft.describe_member(&member_id, metadata, &request.topics)?;
-        if draft.group.members.values().all(|member| member.is_classic())
-            && self.config.migration_policy.allows_downgrade()
-        {
-            return Ok(self.downgrade_for(now, token, group, &draft.group, &member_id, request));
-        }
         let topics = self.newest(&request.topics);
-        draft.follow_topics(has_changed, self.volatile.has_seen(&request.group, topics), topics);
+        let has_seen = self.volatile.has_seen(&request.group, topics);
+        if self.is_downgraded_without(&draft.group, &BTreeSet::new()) {
+            draft.follow_change(has_changed, has_seen, topics);
+            let current = draft.reconcile(&member_id, &owned, topics);
+            let reply = joined(member_id.clone(), current.member_epoch, request);
+            draft.log_current(&member_id, current);
+            let mut decision = self.downgrade_for(now, group, &draft.group, request);
+            decision.replies.push((token, Reply::Join(reply)));
+            return Ok(decision);
+        }
+        draft.follow_topics(has_changed, has_seen, topics);
         let current = draft.reconcile(&member_id, &owned, topics);
         draft.disarm(TimerKind::MemberJoin(member_id.clone()));
         draft.arm(TimerKind::Session(member_id.clone()), request.session_timeout_ms);
         draft.arm(TimerKind::MemberSync(member_id.clone()), rebalance_timeout_ms(request));
-        let reply = JoinReply {
-            error: ErrorCode::None,
-            generation: current.member_epoch,
-            protocol_type: Some(Arc::from(CONSUMER_PROTOCOL_TYPE)),
-            protocol_name: request.protocols.first().map(|(name, _)| name.clone()),
-            leader: MemberId::from(""),
-            skip_assignment: false,
-            member_id,
-            members: Vec::new(),
-        };
+        let reply = joined(member_id, current.member_epoch, request);
         Ok(draft.answer(token, Reply::Join(reply)))
     }
 
@@ -96,21 +95,23 @@ impl GroupShard {
         Ok(decision)
     }
 
-    /// A classic member takes the place of the last member that used the consumer protocol: the group becomes classic
-    /// again, and rebalances with the JoinGroup that has brought this about.
+    /// A classic member has taken the place of the last member that used the consumer protocol: the group becomes classic
+    /// again. If everyone has what it shall have, all go on with it; otherwise the members hear of a rebalance when they
+    /// sync or are alive, also the one that has brought this about: its JoinGroup waits for nobody.
+    ///
+    /// Differs from Kafka: there a member that must still give up partitions does not keep the others from them.
     fn downgrade_for(
         &self,
         now: Now,
-        token: Token,
         before: &ConsumerGroup,
         after: &ConsumerGroup,
-        member_id: &MemberId,
         request: &JoinGroup,
     ) -> GroupDecision {
         let mut draft = self.downgraded(now, &request.group, after, Some(&request.topics));
         draft.records.splice(0..0, before.tombstones(&request.group));
-        draft.wait_for_join(token, request, member_id);
-        draft.prepare_rebalance();
+        if after.state() != ConsumerGroupState::Stable {
+            draft.prepare_rebalance();
+        }
         let mut decision = draft.decide();
         decision.soft.insert(0, Soft::Forget(request.group.clone()));
         decision
@@ -307,7 +308,21 @@ fn session(now: Now, member: &ConsumerMember, group: &crate::GroupId, member_id:
     Soft::Arm(TimerKind::Session(member_id.clone()).of(group), now.mono.plus_ms(i64::from(timeout_ms)))
 }
 
-/// How a classic member is described after its JoinGroup.
+/// What a classic member hears that has joined.
+fn joined(member_id: MemberId, member_epoch: i32, request: &JoinGroup) -> JoinReply {
+    JoinReply {
+        error: ErrorCode::None,
+        generation: member_epoch,
+        protocol_type: Some(Arc::from(CONSUMER_PROTOCOL_TYPE)),
+        protocol_name: request.protocols.first().map(|(name, _)| name.clone()),
+        leader: MemberId::from(""),
+        skip_assignment: false,
+        member_id,
+        members: Vec::new(),
+    }
+}
+
+/// How a classic member is described after its JoinGroup. What it cannot say stays.
 fn described(
     known: Option<&ConsumerMemberMetadata>,
     request: &JoinGroup,
@@ -318,13 +333,13 @@ fn described(
             .instance_id
             .clone()
             .or_else(|| known.and_then(|known| known.instance_id.clone())),
-        rack_id: subscription.rack_id,
+        rack_id: subscription.rack_id.or_else(|| known.and_then(|known| known.rack_id.clone())),
         client_id: request.client.id.clone(),
         client_host: request.client.host.clone(),
         subscribed_topic_names: subscription.topics,
         subscribed_topic_regex: Arc::from(""),
         rebalance_timeout_ms: rebalance_timeout_ms(request),
-        server_assignor: None,
+        server_assignor: known.and_then(|known| known.server_assignor.clone()),
         classic: Some(ClassicMemberProtocols {
             session_timeout_ms: request.session_timeout_ms,
             protocols: request.protocols.clone(),

@@ -36,7 +36,8 @@ impl GroupShard {
     /// and assignments go on; who waits is told to join again.
     ///
     /// # Errors
-    /// GROUP_ID_NOT_FOUND: not a group of consumers, too large, or the settings are against it.
+    /// GROUP_ID_NOT_FOUND: not a group of consumers, too large, or the settings are against it; or an assignment has data of
+    /// an assignor of the clients' own, which would be lost.
     pub(crate) fn upgrade(
         &self,
         now: Now,
@@ -52,7 +53,7 @@ impl GroupShard {
         }
         let is_allowed = self.config.migration_policy.allows_upgrade()
             && classic.is_consumers()
-            && classic.members.len() < self.config.consumer_max_size;
+            && classic.members.len() <= self.config.consumer_max_size;
         let members = converted(&classic, topics).filter(|_| is_allowed);
         let members = members.ok_or(GroupRefusal::GroupIdNotFound { group: id })?;
         draft.take_over(&classic, members, topics);
@@ -162,8 +163,8 @@ fn rejoin(member_id: &MemberId) -> JoinReply {
     JoinReply::error(ErrorCode::RebalanceInProgress, member_id.clone())
 }
 
-/// The members of a classic group as members of a consumer group; `None` if one says something that cannot be read. A
-/// partition that was given to two of them stays with the first.
+/// The members of a classic group as members of a consumer group; `None` if one says something that cannot be read, or
+/// has user data. A partition that was given to two of them stays with the first.
 fn converted(classic: &ClassicGroup, topics: &Topics) -> Option<Vec<Converted>> {
     let mut taken: BTreeSet<(Uuid, PartitionIndex)> = BTreeSet::new();
     let mut members = Vec::with_capacity(classic.members.len());
@@ -171,7 +172,7 @@ fn converted(classic: &ClassicGroup, topics: &Topics) -> Option<Vec<Converted>> 
         let chosen = classic.protocol_name.as_deref().and_then(|name| member.metadata(name));
         let subscription = chosen.or_else(|| member.protocols.first().map(|(_, metadata)| metadata))?;
         let subscription = Subscription::decode(subscription).ok()?;
-        let mut assigned = decode_assignment(&member.assignment, topics).ok()?;
+        let mut assigned = decode_assignment(&member.assignment, topics).ok()??;
         for (topic, partitions) in &mut assigned {
             partitions.retain(|partition| taken.insert((*topic, *partition)));
         }

@@ -2,6 +2,7 @@
 //!
 //! Source: KIP-848, Kafka GroupMetadataManager.consumerGroupDescribe.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use fencepost_coordinator::{Decision, Token};
@@ -51,7 +52,11 @@ fn described_member(
     topics: &Topics,
 ) -> DescribedConsumerMember {
     let metadata = &member.metadata;
-    let assigned = member.current.assigned.iter();
+    // What it must still give up is its own until it has, and nobody else's.
+    let mut held: BTreeMap<Uuid, Vec<PartitionIndex>> = BTreeMap::new();
+    for (topic, partition) in member.current.held() {
+        held.entry(topic).or_default().push(partition);
+    }
     let target = group.targets.get(member_id).into_iter().flat_map(|target| target.iter());
     DescribedConsumerMember {
         member_id: member_id.clone(),
@@ -62,7 +67,7 @@ fn described_member(
         client_host: metadata.client_host.clone(),
         subscribed_topic_names: metadata.subscribed_topic_names.iter().cloned().collect(),
         subscribed_topic_regex: Some(metadata.subscribed_topic_regex.clone()),
-        assignment: by_name(assigned.map(|(id, of_topic)| (*id, of_topic.keys().copied().collect())), topics),
+        assignment: by_name(held.into_iter(), topics),
         target_assignment: by_name(
             target.map(|(id, of_topic)| (*id, of_topic.iter().copied().collect())),
             topics,

@@ -69,8 +69,9 @@ impl<'a> ConsumerDraft<'a> {
         self.soft.push(Soft::Disarm(kind.of(&self.id)));
     }
 
-    /// Describes a member as it is now; tells whether it reads other topics than before. A new regular expression is
-    /// matched, one that nobody uses any more is forgotten.
+    /// Describes a member as it is now; tells whether the group needs another assignment for that: the member reads other
+    /// topics than before, or another assignor has most votes. A new regular expression is matched, one that nobody uses
+    /// any more is forgotten.
     ///
     /// # Errors
     /// INVALID_REGULAR_EXPRESSION.
@@ -89,6 +90,8 @@ impl<'a> ConsumerDraft<'a> {
         let has_other_names = earlier.subscribed_topic_names != metadata.subscribed_topic_names;
         let regex = metadata.subscribed_topic_regex.clone();
         let has_other_regex = earlier.subscribed_topic_regex != regex;
+        let has_other_vote = earlier.server_assignor != metadata.server_assignor;
+        let assignor = has_other_vote.then(|| self.group.assignor(self.config));
         let resolved = match regex.is_empty() || self.group.regexes.contains_key(&regex) {
             true => None,
             false => Some(pattern::resolve(&regex, topics, self.now.wall)?),
@@ -99,7 +102,8 @@ impl<'a> ConsumerDraft<'a> {
             self.push(GroupRecord::RegularExpression { group: self.id.clone(), regex, value: resolved });
         }
         self.forget_unused_regexes();
-        Ok(has_other_names || has_other_regex)
+        let has_other_assignor = assignor.is_some_and(|before| self.group.assignor(self.config) != before);
+        Ok(has_other_names || has_other_regex || has_other_assignor)
     }
 
     /// Tombstones for regular expressions that nobody uses any more.

@@ -114,6 +114,13 @@ impl Default for CurrentAssignment {
     }
 }
 
+impl CurrentAssignment {
+    /// The partitions that nobody else may have: those that are assigned, then those that must still be given up.
+    pub fn held(&self) -> impl Iterator<Item = (Uuid, PartitionIndex)> {
+        partitions(&self.assigned).chain(partitions(&self.pending_revocation))
+    }
+}
+
 impl ConsumerMember {
     /// Whether it uses the classic protocol.
     pub fn is_classic(&self) -> bool {
@@ -179,7 +186,7 @@ impl ConsumerGroup {
         let member = Arc::make_mut(self.members.entry(member_id.clone()).or_default());
         let earlier = core::mem::replace(&mut member.current, value.clone());
         self.disown(&earlier, member_id);
-        for partition in partitions(&value.assigned).chain(partitions(&value.pending_revocation)) {
+        for partition in value.held() {
             self.owners.insert(partition, member_id.clone());
         }
     }
@@ -250,7 +257,7 @@ impl ConsumerGroup {
 
     /// Gives up what a member held, unless another one holds it by now.
     fn disown(&mut self, current: &CurrentAssignment, member_id: &MemberId) {
-        for partition in partitions(&current.assigned).chain(partitions(&current.pending_revocation)) {
+        for partition in current.held() {
             if self.owners.get(&partition) == Some(member_id) {
                 self.owners.remove(&partition);
             }
@@ -259,9 +266,7 @@ impl ConsumerGroup {
 
     /// Panics if an invariant is broken.
     pub fn check(&self, id: &GroupId) {
-        let held = self.members.values().map(|member| &member.current);
-        let held = held
-            .flat_map(|current| partitions(&current.assigned).chain(partitions(&current.pending_revocation)));
+        let held = self.members.values().flat_map(|member| member.current.held());
         assert_eq!(held.count(), self.owners.len(), "a partition of {id} is held twice");
         for (instance_id, member_id) in &self.static_members {
             let member =
@@ -271,9 +276,10 @@ impl ConsumerGroup {
         for (partition, member_id) in &self.owners {
             let member = self.members.get(member_id);
             let member = member.unwrap_or_else(|| panic!("{partition:?} of {id} is held by nobody"));
-            let mut held =
-                partitions(&member.current.assigned).chain(partitions(&member.current.pending_revocation));
-            assert!(held.any(|held| held == *partition), "{partition:?} of {id} is not {member_id}'s");
+            assert!(
+                member.current.held().any(|held| held == *partition),
+                "{partition:?} of {id} is not {member_id}'s"
+            );
         }
     }
 }

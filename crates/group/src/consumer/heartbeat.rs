@@ -194,14 +194,19 @@ impl ConsumerDraft<'_> {
 
     /// The group's epoch and target assignment, if a member has changed or these topics have not been seen yet.
     pub fn follow_topics(&mut self, has_changed: bool, has_seen: bool, topics: &Arc<Topics>) {
+        self.follow_change(has_changed, has_seen, topics);
+        self.assign_if_due(topics);
+        self.note_topics(topics);
+    }
+
+    /// The group's epoch, if a member has changed or these topics have not been seen yet.
+    pub fn follow_change(&mut self, has_changed: bool, has_seen: bool, topics: &Topics) {
         if !has_seen {
             self.refresh_regexes(topics);
         }
         if has_changed || !has_seen {
             self.bump_epoch_if_changed(has_changed, topics);
         }
-        self.assign_if_due(topics);
-        self.note_topics(topics);
     }
 }
 

@@ -57,24 +57,29 @@ impl Subscription {
     }
 }
 
-/// Reads an assignment: the partitions of the topics there are. No bytes are no partitions.
+/// Reads an assignment: the partitions of the topics there are. No bytes are no partitions. `None`: there is user data in
+/// it, which an assignment of the coordinator has no place for.
 ///
 /// # Errors
 /// The bytes are no assignment.
-pub fn decode_assignment(bytes: &Bytes, topics: &Topics) -> Decoded<Assignment> {
+pub fn decode_assignment(bytes: &Bytes, topics: &Topics) -> Decoded<Option<Assignment>> {
     let mut assignment = Assignment::new();
     if bytes.is_empty() {
-        return Ok(assignment);
+        return Ok(Some(assignment));
     }
     let mut reader = Reader::new(bytes.clone());
     let version = read_version(&mut reader)?;
-    for topic in ConsumerProtocolAssignment::decode(&mut reader, version)?.assigned_partitions {
+    let message = ConsumerProtocolAssignment::decode(&mut reader, version)?;
+    if message.user_data.is_some_and(|data| !data.is_empty()) {
+        return Ok(None);
+    }
+    for topic in message.assigned_partitions {
         if let Some(facts) = topics.get(&topic.topic) {
             assignment.entry(facts.id).or_default().extend(topic.partitions.into_iter().map(PartitionIndex));
         }
     }
     assignment.retain(|_, partitions| !partitions.is_empty());
-    Ok(assignment)
+    Ok(Some(assignment))
 }
 
 /// Writes an assignment, leaving out topics that are gone.

@@ -329,7 +329,7 @@ fn repeated(metadata: &str) -> Arc<str> {
     }
 }
 
-/// `sub+t+u` is the subscription of a classic consumer, version 1; `-` is nothing.
+/// `sub+t+u/0/1` is the subscription of a classic consumer, version 1, that owns two partitions of u; `-` is nothing.
 fn metadata_bytes(metadata: &str) -> Bytes {
     let Some(topics) = metadata.strip_prefix("sub+") else {
         return Bytes::copy_from_slice(text(metadata).as_bytes());
@@ -337,18 +337,33 @@ fn metadata_bytes(metadata: &str) -> Bytes {
     let topics: Vec<&str> = topics.split('+').collect();
     let mut bytes = vec![0, 1];
     bytes.extend((topics.len() as i32).to_be_bytes());
-    for topic in topics {
-        bytes.extend((topic.len() as i16).to_be_bytes());
-        bytes.extend(topic.as_bytes());
+    let name = |topic: &str| {
+        let name = topic.split('/').next().unwrap_or_default();
+        let mut bytes = Vec::from((name.len() as i16).to_be_bytes());
+        bytes.extend(name.as_bytes());
+        bytes
+    };
+    topics.iter().for_each(|topic| bytes.extend(name(topic)));
+    bytes.extend([0xff; 4]);
+    let owned: Vec<_> = topics.iter().filter_map(|topic| Some((topic, topic.split_once('/')?.1))).collect();
+    bytes.extend((owned.len() as i32).to_be_bytes());
+    for (topic, partitions) in owned {
+        let partitions: Vec<i32> =
+            partitions.split('/').map(|one| one.parse().expect("a partition")).collect();
+        bytes.extend(name(topic));
+        bytes.extend((partitions.len() as i32).to_be_bytes());
+        partitions.iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
     }
-    bytes.extend([0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0]);
     bytes.into()
 }
 
 /// `asg+t+0+1` is the assignment of a classic consumer: partitions 0 and 1 of t.
 fn assignment_bytes(assignment: &str) -> Bytes {
-    let Some(rest) = assignment.strip_prefix("asg+") else {
-        return Bytes::copy_from_slice(text(assignment).as_bytes());
+    let (rest, user_data): (_, &[u8]) = match assignment.split_once('+') {
+        Some(("asg", rest)) => (rest, &[0xff; 4]),
+        Some(("asg-with-data", rest)) => (rest, &[0, 0, 0, 1, 7]),
+        Some(("asg-with-no-data", rest)) => (rest, &[0; 4]),
+        Some(_) | None => return Bytes::copy_from_slice(text(assignment).as_bytes()),
     };
     let mut parts = rest.split('+');
     let topic = parts.next().expect("a topic");
@@ -358,6 +373,6 @@ fn assignment_bytes(assignment: &str) -> Bytes {
     bytes.extend(topic.as_bytes());
     bytes.extend((partitions.len() as i32).to_be_bytes());
     partitions.iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
-    bytes.extend([0xff; 4]);
+    bytes.extend(user_data);
     bytes.into()
 }
