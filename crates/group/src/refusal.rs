@@ -18,6 +18,13 @@ pub enum GroupRefusal {
         /// The group.
         group: GroupId,
     },
+    /// A classic group does not become a consumer group.
+    CannotUpgrade {
+        /// The group.
+        group: GroupId,
+        /// Why: the end of the sentence that says so.
+        why: &'static str,
+    },
     /// The group has no such member.
     UnknownMemberId {
         /// The member's id.
@@ -84,7 +91,7 @@ impl fencepost_coordinator::Refusal for GroupRefusal {
     fn code(&self) -> ErrorCode {
         match self {
             Self::InvalidGroupId => ErrorCode::InvalidGroupId,
-            Self::GroupIdNotFound { .. } => ErrorCode::GroupIdNotFound,
+            Self::GroupIdNotFound { .. } | Self::CannotUpgrade { .. } => ErrorCode::GroupIdNotFound,
             Self::UnknownMemberId { .. } => ErrorCode::UnknownMemberId,
             Self::FencedInstanceId { .. } => ErrorCode::FencedInstanceId,
             Self::IllegalGeneration { .. } => ErrorCode::IllegalGeneration,
@@ -109,6 +116,10 @@ impl GroupRefusal {
     pub fn message(&self) -> Option<String> {
         match self {
             Self::GroupIdNotFound { group } => Some(format!("There is no group {group} of this type.")),
+            // Kafka's words: its tests, and tools like them, read these.
+            Self::CannotUpgrade { group, why } => {
+                Some(format!("Cannot upgrade classic group {group} to consumer group because {why}."))
+            }
             Self::UnknownMemberId { member_id } => Some(format!("The group has no member {member_id}.")),
             Self::FencedInstanceId { member_id } => {
                 Some(format!("The instance id belongs to another member than {member_id}."))

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use fencepost_group as group;
 use fencepost_group::{GroupShard, Reply, Request};
+use fencepost_metadata::features::GROUP_VERSION;
 use fencepost_protocol::messages::consumer_group_describe_response as described;
 use fencepost_protocol::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use fencepost_protocol::messages::{
     ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 };
-use fencepost_metadata::features::GROUP_VERSION;
 use fencepost_types::{ErrorCode, PartitionIndex, Uuid};
 
 use super::operations::{OPERATIONS_OF_GROUP, OPERATIONS_UNKNOWN, if_asked};

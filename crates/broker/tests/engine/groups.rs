@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use fencepost_protocol::messages::{
-    ConsumerGroupHeartbeatRequest, JoinGroupRequest, JoinGroupResponse, OffsetCommitRequest,
-    SyncGroupRequest, join_group_request, offset_commit_request,
+    ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, JoinGroupRequest, JoinGroupResponse,
+    OffsetCommitRequest, SyncGroupRequest, UpdateFeaturesRequest, join_group_request, offset_commit_request,
+    update_features_request,
 };
 use fencepost_types::{ErrorCode, Uuid};
 
@@ -200,5 +201,50 @@ fn a_group_lives_where_java_would_look_for_it() {
         let after = world.log_ends("__consumer_offsets");
         let grown: Vec<_> = (0..50).filter(|at| after[*at] > before[*at]).collect();
         assert_eq!(grown, [partition_of_group], "{group:?}");
+    }
+}
+
+/// What a member that joins by the consumer protocol hears, and what who describes its group does, each group for itself.
+fn consumer_protocol(world: &std::rc::Rc<World>) -> (i16, Vec<(String, i16)>) {
+    let join = ConsumerGroupHeartbeatRequest {
+        group_id: "g".to_owned(),
+        member_id: "m".to_owned(),
+        rebalance_timeout_ms: 10_000,
+        subscribed_topic_names: Some(vec!["t".to_owned()]),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    let joined = world.client().ask(1, &join).error_code;
+    let ids = vec!["g".to_owned(), "h".to_owned()];
+    let describe = ConsumerGroupDescribeRequest { group_ids: ids, ..Default::default() };
+    let groups = world.client().ask(1, &describe).groups.into_iter();
+    (joined, groups.map(|group| (group.group_id, group.error_code)).collect())
+}
+
+/// Issue 12, C19: where the consumer protocol is not among `group.coordinator.rebalance.protocols`, or `group.version` is
+/// 0, nobody speaks it: UNSUPPORTED_VERSION, for each group described. Classic members are served, and a group that is
+/// there is not lost.
+#[test]
+fn the_consumer_protocol_can_be_switched_off() {
+    let named = |code: i16| vec![("g".to_owned(), code), ("h".to_owned(), code)];
+    let off = (ErrorCode::UnsupportedVersion.code(), named(ErrorCode::UnsupportedVersion.code()));
+    let on = (0, vec![("g".to_owned(), 0), ("h".to_owned(), ErrorCode::GroupIdNotFound.code())]);
+
+    let world = World::with(&[("group.coordinator.rebalance.protocols", "classic")]);
+    assert_eq!(consumer_protocol(&world), off);
+    join_alone(&world.client(), "classic");
+
+    let world = World::with(&[("group.coordinator.rebalance.protocols", "consumer,classic")]);
+    assert_eq!(consumer_protocol(&world), on);
+    for (level, upgrade_type, expected) in [(0, 2, &off), (1, 1, &on)] {
+        let update = update_features_request::FeatureUpdates {
+            feature: "group.version".to_owned(),
+            max_version_level: level,
+            upgrade_type,
+            ..Default::default()
+        };
+        let request = UpdateFeaturesRequest { feature_updates: vec![update], ..Default::default() };
+        assert_eq!(world.client().ask(1, &request).error_code, 0);
+        assert_eq!(consumer_protocol(&world), *expected, "level {level}");
     }
 }

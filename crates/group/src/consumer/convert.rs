@@ -51,13 +51,28 @@ impl GroupShard {
         if classic.state == ClassicState::Empty {
             return Ok(draft);
         }
-        let is_allowed = self.config.migration_policy.allows_upgrade()
-            && classic.is_consumers()
-            && classic.members.len() <= self.config.consumer_max_size;
-        let members = converted(&classic, topics).filter(|_| is_allowed);
-        let members = members.ok_or(GroupRefusal::GroupIdNotFound { group: id })?;
+        let members = self.upgraded_members(&classic, topics);
+        let members = members.map_err(|why| GroupRefusal::CannotUpgrade { group: id, why })?;
         draft.take_over(&classic, members, topics);
         Ok(draft)
+    }
+
+    /// The members of a classic group that may become a consumer group, or why it may not.
+    fn upgraded_members(
+        &self,
+        classic: &ClassicGroup,
+        topics: &Topics,
+    ) -> Result<Vec<Converted>, &'static str> {
+        if !self.config.migration_policy.allows_upgrade() {
+            return Err("online upgrade is disabled");
+        }
+        if !classic.is_consumers() {
+            return Err("the group does not use the consumer embedded protocol");
+        }
+        if classic.members.len() > self.config.consumer_max_size {
+            return Err("the group size exceeds the consumer group maximum size");
+        }
+        converted(classic, topics)
     }
 
     /// Whether nobody but classic members would be left without `leaving`, so that the group becomes classic again.
@@ -163,16 +178,21 @@ fn rejoin(member_id: &MemberId) -> JoinReply {
     JoinReply::error(ErrorCode::RebalanceInProgress, member_id.clone())
 }
 
-/// The members of a classic group as members of a consumer group; `None` if one says something that cannot be read, or
-/// has user data. A partition that was given to two of them stays with the first.
-fn converted(classic: &ClassicGroup, topics: &Topics) -> Option<Vec<Converted>> {
+/// The members of a classic group as members of a consumer group, or why there are none: one says something that cannot be
+/// read, or has user data. A partition that was given to two of them stays with the first.
+fn converted(classic: &ClassicGroup, topics: &Topics) -> Result<Vec<Converted>, &'static str> {
+    const MALFORMED: &str = "the embedded consumer protocol is malformed";
+    const USER_DATA: &str = "an unsupported custom assignor is in use. Please refer to the documentation or switch to \
+                             a default assignor before re-attempting the upgrade";
     let mut taken: BTreeSet<(Uuid, PartitionIndex)> = BTreeSet::new();
     let mut members = Vec::with_capacity(classic.members.len());
     for (member_id, member) in &classic.members {
         let chosen = classic.protocol_name.as_deref().and_then(|name| member.metadata(name));
-        let subscription = chosen.or_else(|| member.protocols.first().map(|(_, metadata)| metadata))?;
-        let subscription = Subscription::decode(subscription).ok()?;
-        let mut assigned = decode_assignment(&member.assignment, topics).ok()??;
+        let subscription = chosen.or_else(|| member.protocols.first().map(|(_, metadata)| metadata));
+        let subscription =
+            subscription.and_then(|bytes| Subscription::decode(bytes).ok()).ok_or(MALFORMED)?;
+        let assigned = decode_assignment(&member.assignment, topics).map_err(|_| MALFORMED)?;
+        let mut assigned = assigned.ok_or(USER_DATA)?;
         for (topic, partitions) in &mut assigned {
             partitions.retain(|partition| taken.insert((*topic, *partition)));
         }
@@ -197,7 +217,7 @@ fn converted(classic: &ClassicGroup, topics: &Topics) -> Option<Vec<Converted>> 
             session_timeout_ms: member.session_timeout_ms,
         });
     }
-    Some(members)
+    Ok(members)
 }
 
 /// A classic member of a consumer group as a classic group has it.

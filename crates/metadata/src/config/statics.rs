@@ -77,6 +77,7 @@ impl StaticConfig {
         }
         let config = Self { values, ignored };
         config.check_internal_topics()?;
+        config.check_group_protocols()?;
         super::listeners::check(&config)?;
         super::alone::check(&config)?;
         Ok(config)
@@ -125,6 +126,20 @@ impl StaticConfig {
             }
         }
         Ok(())
+    }
+
+    /// The consumer protocol can be switched off, the classic one cannot.
+    ///
+    /// Source: Kafka KafkaConfig.validateValues, groupCoordinatorRebalanceProtocols.
+    fn check_group_protocols(&self) -> Result<(), ConfigError> {
+        const KEY: &str = "group.coordinator.rebalance.protocols";
+        let protocols = self.list(KEY);
+        if protocols.iter().any(|protocol| protocol == "classic") {
+            return Ok(());
+        }
+        let message =
+            format!("{KEY}={} cannot be: the classic protocol cannot be switched off.", protocols.join(","));
+        Err(ConfigError::new(KEY, message))
     }
 }
 

@@ -384,3 +384,17 @@ fn the_page() {
     assert!(page.contains("| `log.retention.hours` | int, hours | `168` |"));
     assert!(page.contains("`1` (Kafka: `3`)"));
 }
+
+/// Issue 12, C19: the consumer protocol can be switched off, the classic one cannot, as in Kafka.
+#[test]
+fn the_classic_protocol_stays() {
+    const KEY: &str = "group.coordinator.rebalance.protocols";
+    let with = |value: &str| given(&[(KEY, value)]);
+    for taken in ["classic", "consumer,classic", "classic,consumer,streams"] {
+        assert!(with(taken).is_ok(), "{taken}");
+    }
+    for refused in ["consumer", "", "consumer,streams"] {
+        let error = with(refused).unwrap_err();
+        assert_eq!(error.key, KEY, "{refused:?}");
+    }
+}

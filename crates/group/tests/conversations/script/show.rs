@@ -11,7 +11,11 @@ use super::command::World;
 
 /// A refusal.
 pub fn refusal(refusal: &GroupRefusal) -> String {
-    format!("refused {}", refusal.code())
+    let words = match refusal {
+        GroupRefusal::CannotUpgrade { .. } => refusal.message(),
+        _ => None,
+    };
+    format!("refused {}{}", refusal.code(), words.map(|words| format!(": {words}")).unwrap_or_default())
 }
 
 /// An answer.
