@@ -373,3 +373,46 @@ fn a_deleted_topic_ends_every_wait() {
     assert_eq!(row.error_code, ErrorCode::UnknownTopicOrPartition.code());
     assert_eq!(row.records.as_ref().map(|records| records.concat()), Some(Bytes::new().to_vec()));
 }
+
+/// Issue 12, C20: whose session has a topic that is deleted, or made again under its name, hears of it at once, although
+/// the session's other topic has nothing and could be waited for. A Fetch that is parked hears that it is gone; the next
+/// one, which still names the old id, that the name has another id now; with that id it reads on.
+#[test]
+fn a_session_hears_at_once_that_a_topic_was_made_again() {
+    let world = World::new();
+    let kept = world.create_topic("kept", 1);
+    let old = world.create_topic("t", 1);
+    let client = world.client();
+    let named = |id: Uuid| {
+        let mut topics = fetch("t", 0, 0, READ_UNCOMMITTED).topics;
+        topics[0].topic_id = id;
+        topics
+    };
+    let mut both = named(kept);
+    both.extend(named(old));
+    let opening = client.send(13, &in_session(0, 0, both));
+    world.advance_ms(500);
+    let session = opening.answer().session_id;
+    let code_of = |call: &Call<FetchRequest>, id: Uuid| {
+        let rows = call.answer().responses.into_iter().filter(|row| row.topic_id == id);
+        rows.map(|row| row.partitions[0].error_code).collect::<Vec<_>>()
+    };
+
+    let parked = client.send(13, &in_session(session, 1, Vec::new()));
+    assert!(!parked.is_done());
+    assert_eq!(world.delete_topic("t"), 0);
+    assert_eq!(code_of(&parked, old), [ErrorCode::UnknownTopicOrPartition.code()]);
+
+    let new = world.create_topic("t", 1);
+    let told = client.send(13, &in_session(session, 2, Vec::new()));
+    assert!(told.is_done(), "it waits for the other topic");
+    assert_eq!(code_of(&told, old), [ErrorCode::InconsistentTopicId.code()]);
+
+    let forgets =
+        fetch_request::ForgottenTopicsData { topic_id: old, partitions: vec![0], ..Default::default() };
+    let request = FetchRequest { forgotten_topics_data: vec![forgets], ..in_session(session, 3, named(new)) };
+    let reads = client.send(13, &request);
+    assert!(!reads.is_done());
+    write(&world.client(), "t", 0, &["a"]);
+    assert_eq!(fetched(&reads), ["a"]);
+}

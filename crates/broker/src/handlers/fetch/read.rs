@@ -61,7 +61,9 @@ pub(crate) fn read_all(reading: &Reading, wanted: &[Wanted]) -> Vec<Part> {
     let mut found_records = false;
     let mut parts = Vec::with_capacity(wanted.len());
     for one in wanted {
-        let refused = |code| Outcome::Refused { code, leader_epoch: LeaderEpoch::NONE, by_log: false };
+        // That a session's topic was made again is Kafka's log's to find, which holds the id.
+        let by_log = one.found.as_ref().err() == Some(&ErrorCode::InconsistentTopicId);
+        let refused = |code| Outcome::Refused { code, leader_epoch: LeaderEpoch::NONE, by_log };
         let outcome = match &one.found {
             Err(code) => refused(*code),
             Ok(partition) => {
