@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use fencepost_group::{GroupShard, Reply, Request as GroupRequest, TopicFacts, Topics, TopicsDeleted};
 use fencepost_metadata::image::ResourceType;
 use fencepost_metadata::{BrokerConfig, ConfigView, Delta, Image, LocalChange, StaticConfig, TopicConfig};
-use fencepost_storage::{Checkpoint, StorageError};
+use fencepost_storage::{Checkpoint, Shortage, StorageError};
 use fencepost_types::{ErrorCode, LeaderEpoch, PartitionIndex, TopicName, TopicPartition, Uuid};
 
 use crate::Broker;
@@ -17,6 +17,9 @@ use crate::group_coordinator::GroupCell;
 use crate::partition::Partition;
 use crate::runtime::Answer;
 use crate::settings::{append_rules, log_config};
+
+/// A partition that could not be opened for want of a file handle is tried again after this.
+const OPEN_RETRY_MS: i64 = 100;
 
 impl Broker {
     /// Makes `image` the one in force and acts on what it changes. The metadata log is durable up to it.
@@ -50,10 +53,30 @@ impl Broker {
             let names = delta.topics_deleted.iter().map(|topic| topic.name.clone()).collect();
             self.forget_offsets(cx, names);
         }
-        if let Err(error) = self.lead_all(cx, changes.leaders) {
-            self.log_dir_failed(cx, &error);
-        }
+        self.lead_or_retry(cx, changes.leaders);
         self.look_at_metadata_snapshots(cx);
+    }
+
+    /// Opens the logs of partitions that are new. Without a file handle that is done a little later; clients see a
+    /// partition without a leader until then, and ask again.
+    fn lead_or_retry(self: &Arc<Self>, cx: &mut Cx, leaders: Vec<LocalChange>) {
+        match self.lead_all(cx, &leaders) {
+            Ok(()) => {}
+            Err(error) if error.shortage() == Some(Shortage::Handles) => {
+                tracing::warn!(%error, "partitions wait to be opened: no file handle is left");
+                let at = cx.now.mono.plus_ms(OPEN_RETRY_MS);
+                self.add_deadline(at, Box::new(move |broker, cx| broker.lead_again(cx, leaders)));
+            }
+            Err(error) => self.log_dir_failed(cx, &error),
+        }
+    }
+
+    /// The same once more, of what has not been deleted meanwhile.
+    fn lead_again(self: &Arc<Self>, cx: &mut Cx, mut leaders: Vec<LocalChange>) {
+        let _turn = self.publishing.lock().expect("no holder of this lock panics");
+        let image = self.image();
+        leaders.retain(|change| image.topics().by_id(change.partition.topic.id).is_some());
+        self.lead_or_retry(cx, leaders);
     }
 
     /// The first image of this process: everything in it is new. An error keeps the broker from starting.
@@ -66,10 +89,10 @@ impl Broker {
         self.image.store(Arc::clone(&image));
         self.topics.store(Arc::new(topic_facts(&image)));
         self.apply_configs(&image, &delta);
-        self.lead_all(cx, delta.local_changes(self.node_id).leaders)
+        self.lead_all(cx, &delta.local_changes(self.node_id).leaders)
     }
 
-    fn lead_all(self: &Arc<Self>, cx: &mut Cx, leaders: Vec<LocalChange>) -> Result<(), StorageError> {
+    fn lead_all(self: &Arc<Self>, cx: &mut Cx, leaders: &[LocalChange]) -> Result<(), StorageError> {
         for LocalChange { partition: delta, .. } in leaders {
             let epoch = delta.new.leader_epoch;
             self.lead(cx, &delta.topic.name, delta.topic.id, delta.index, epoch)?;

@@ -8,13 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fencepost_metadata::{BrokerConfig, TopicConfig};
-use fencepost_storage::{
-    Checkpoint, CleanerConfig, Cleaning, CleaningStep, CleaningTurn, DiskErrorKind, StorageError,
-};
+use fencepost_storage::{Checkpoint, CleanerConfig, Cleaning, CleaningStep, CleaningTurn, StorageError};
 use fencepost_types::{Now, TopicName, TopicPartition, Uuid};
 
 use crate::Broker;
 use crate::cx::Cx;
+use crate::housekeeping::chore_failed;
 use crate::partition::Partition;
 
 /// A step works through so many bytes of a log: a few milliseconds, by which other chores may be late.
@@ -160,7 +159,7 @@ impl Broker {
     fn cleaning_failed(self: &Arc<Self>, cx: &mut Cx, current: Current, error: &StorageError) {
         let Current { partition, cleaning } = current;
         let is_gone = partition.with(|_| ()).is_err();
-        let is_full = matches!(error, StorageError::Disk(error) if error.kind == DiskErrorKind::NoSpace);
+        let shortage = error.shortage();
         let is_harmless = cleaning.is_harmless();
         cleaning.abandon();
         match error {
@@ -170,8 +169,8 @@ impl Broker {
                 let log = (partition.name.clone(), partition.topic_id);
                 self.cleaner.lock().uncleanable.insert(log);
             }
-            StorageError::Disk(_) if is_full && is_harmless => {
-                tracing::warn!(partition = %partition.name, %error, "there is no room to compact a log");
+            StorageError::Disk(_) if shortage.is_some() && is_harmless => {
+                tracing::warn!(partition = %partition.name, %error, "a log cannot be compacted for now");
             }
             StorageError::Disk(_)
             | StorageError::TopicId { .. }
@@ -203,14 +202,14 @@ impl Broker {
                         best = Some((ratio, partition, config));
                     }
                 }
-                Ok(Err(error)) => self.log_dir_failed(cx, &error),
+                Ok(Err(error)) => chore_failed(self, cx, &error),
             }
         }
         let (_, partition, config) = best?;
         match partition.with(|state| state.log.start_cleaning(cx.now, &config)).ok()? {
             Ok(cleaning) => cleaning.map(|cleaning| Current { partition, cleaning }),
             Err(error) => {
-                self.log_dir_failed(cx, &error);
+                chore_failed(self, cx, &error);
                 None
             }
         }

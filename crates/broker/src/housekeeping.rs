@@ -94,11 +94,14 @@ impl Broker {
             return Ok(());
         }
         match self.log_dir.write_checkpoints(&Checkpoint::ALL, || self.log_offsets()) {
-            Err(error) if error.is_no_space() => {
-                tracing::warn!(%error, "put off: the disk is full");
-                Ok(())
-            }
-            written => written,
+            Err(error) => match error.shortage() {
+                Some(shortage) => {
+                    tracing::warn!(%error, "put off: {shortage}");
+                    Ok(())
+                }
+                None => Err(error),
+            },
+            Ok(()) => Ok(()),
         }
     }
 
@@ -177,10 +180,11 @@ fn write_checkpoints(broker: &Arc<Broker>, cx: &mut Cx) {
     broker.remember(cx, &Checkpoint::ALL);
 }
 
-/// A full disk puts a chore off until the next time; whatever else is wrong takes the log directory offline.
-fn chore_failed(broker: &Arc<Broker>, cx: &mut Cx, error: &StorageError) {
-    if error.is_no_space() {
-        tracing::warn!(%error, "put off: the disk is full");
+/// A full disk, or a lack of file handles, puts a chore off until the next time; whatever else is wrong takes the log
+/// directory offline.
+pub(crate) fn chore_failed(broker: &Arc<Broker>, cx: &mut Cx, error: &StorageError) {
+    if let Some(shortage) = error.shortage() {
+        tracing::warn!(%error, "put off: {shortage}");
     } else {
         broker.log_dir_failed(cx, error);
     }

@@ -73,8 +73,8 @@ fn write_log_starts(broker: &Arc<Broker>, cx: &mut Cx) {
 
 /// On a full disk clients try again, and the next write has it.
 fn failed(broker: &Arc<Broker>, cx: &mut Cx, error: &StorageError) -> ErrorCode {
-    if error.is_no_space() {
-        tracing::error!(%error, "DeleteRecords fails: the disk is full");
+    if let Some(shortage) = error.shortage() {
+        tracing::error!(%error, "DeleteRecords fails: {shortage}");
     } else {
         broker.log_dir_failed(cx, error);
     }

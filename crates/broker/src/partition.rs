@@ -24,6 +24,8 @@ const LOAD_BYTES: usize = 4 << 20;
 
 /// So long an append that nobody waits for may stay without a sync of its own.
 const UNHURRIED_SYNC_MS: i64 = 5;
+/// A sync that lacked a file handle is run again after this.
+const SYNC_RETRY_MS: i64 = 50;
 
 /// How a coordinator's batch is appended, beyond the ordinary.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,8 +55,8 @@ pub(crate) struct State {
     /// Whether `cleanup.policy` is exactly `compact`: then nobody may delete records by hand.
     pub(crate) is_compacted_only: bool,
     pub(crate) producer_count: ProducerCount,
-    /// Whether the last append found no room: said once, not at every retry of every client.
-    is_disk_full: bool,
+    /// Whether the last append lacked room or a file handle: said once, not at every retry of every client.
+    is_short: bool,
     waiting: Waiting,
     syncing: Syncing,
     /// Whether something is not durable that no queued sync is for.
@@ -100,7 +102,7 @@ impl Partition {
             rules,
             is_compacted_only: is_compacted_only(config),
             producer_count: ProducerCount::default(),
-            is_disk_full: false,
+            is_short: false,
             waiting: Waiting::default(),
             syncing: Syncing::Clean,
             owes_sync: false,
@@ -226,8 +228,8 @@ impl Partition {
         let before = state.log.log_end_offset();
         match append(&mut state.log, epoch) {
             Ok(appended) => {
-                if std::mem::take(&mut state.is_disk_full) {
-                    tracing::info!(partition = %self.name, "there is room again");
+                if std::mem::take(&mut state.is_short) {
+                    tracing::info!(partition = %self.name, "appends succeed again");
                 }
                 if state.log.log_end_offset() > before {
                     state.count_producers(&broker.producer_budget);
@@ -236,15 +238,17 @@ impl Partition {
                 Ok(appended)
             }
             Err(error) => {
-                let is_full = matches!(&error, AppendError::Storage(error) if error.is_no_space());
-                let was_full = is_full && std::mem::replace(&mut state.is_disk_full, true);
+                let shortage = if let AppendError::Storage(error) = &error { error.shortage() } else { None };
+                let was_short = shortage.is_some() && std::mem::replace(&mut state.is_short, true);
                 drop(state);
                 if let AppendError::Storage(error) = &error {
-                    // The log is as it was: once there is room it goes on.
-                    if !is_full {
-                        broker.log_dir_failed(cx, error);
-                    } else if !was_full {
-                        tracing::error!(partition = %self.name, %error, "appends fail: the disk is full");
+                    // After a shortage the log is as it was, and goes on once it has passed.
+                    match shortage {
+                        None => broker.log_dir_failed(cx, error),
+                        Some(_) if was_short => {}
+                        Some(shortage) => {
+                            tracing::error!(partition = %self.name, %error, "appends fail: {shortage}");
+                        }
                     }
                 } else {
                     tracing::debug!(partition = %self.name, %error, "an append was refused");
@@ -319,6 +323,14 @@ impl Partition {
         state.syncing = Syncing::Running;
         state.owes_sync = false;
         if state.gone.is_some() { None } else { state.log.dirty(scope) }
+    }
+
+    /// A sync could not be begun for want of a file handle: nothing was lost, and it is run again a little later.
+    pub(crate) fn put_sync_off(self: &Arc<Self>, broker: &Arc<Broker>, cx: &Cx) {
+        self.lock().syncing = Syncing::Queued;
+        let partition = Arc::clone(self);
+        let due = move |broker: &Arc<Broker>, _: &mut Cx| broker.queue_sync(partition);
+        broker.add_deadline(cx.now.mono.plus_ms(SYNC_RETRY_MS), Box::new(due));
     }
 
     /// A sync has succeeded: the high watermark follows, and who waited for it is woken.

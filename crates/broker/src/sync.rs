@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use fencepost_storage::{FlushScope, FlushTicket, StorageError};
+use fencepost_storage::{FlushScope, FlushTicket, Shortage, StorageError};
 use fencepost_types::{ErrorCode, Now};
 
 use crate::Broker;
@@ -85,11 +85,13 @@ impl Broker {
         Some(SyncRound { partition, ticket })
     }
 
-    /// A round has been run: wakes who waited for it, or takes the log directory offline.
+    /// A round has been run: wakes who waited for it, or takes the log directory offline. One that lacked a file handle is
+    /// run again: what it had to sync is still to be synced.
     pub fn end_sync(self: &Arc<Self>, now: Now, round: SyncRound, synced: Result<(), StorageError>) {
         let SyncRound { partition, ticket } = round;
         self.enter(now, |broker, cx| match synced {
             Ok(()) => partition.after_sync(broker, cx, ticket.as_ref()),
+            Err(error) if error.shortage() == Some(Shortage::Handles) => partition.put_sync_off(broker, cx),
             Err(error) => broker.log_dir_failed(cx, &error),
         });
     }

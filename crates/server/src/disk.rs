@@ -15,17 +15,25 @@ use fencepost_types::Millis;
 use rustix::fs::{FlockOperation, fcntl_lock, statvfs};
 
 use crate::buffers::Buffers;
+use crate::handles::{CachedFile, HandleLimits, Handles, is_out_of_handles};
 
 /// A directory of the operating system. Clones are the same directory.
 #[derive(Clone, Debug)]
 pub struct RealDisk {
     root: Arc<Path>,
     buffers: Buffers,
+    handles: Arc<Handles>,
 }
 
 impl RealDisk {
-    /// The directory at `root`; it and its parents are created where they are missing.
+    /// The directory at `root`; it and its parents are created where they are missing. It keeps as many files open as its
+    /// share of the process's handles allows.
     pub fn open(root: impl AsRef<Path>) -> DiskResult<Self> {
+        Self::open_within(root, HandleLimits::current().open_files_max)
+    }
+
+    /// The same, with `open_files_max` files open at a time.
+    pub(crate) fn open_within(root: impl AsRef<Path>, open_files_max: usize) -> DiskResult<Self> {
         let root = root.as_ref();
         let failed = |error: io::Error| disk_error("open", &root.display().to_string(), &error);
         fs::create_dir_all(root).map_err(failed)?;
@@ -34,7 +42,15 @@ impl RealDisk {
             // So that a directory just made is still there after a crash. A parent that may not be opened is not ours.
             let _ = File::open(parent).and_then(|parent| parent.sync_all());
         }
-        Ok(Self { root: root.into(), buffers: Buffers::default() })
+        let root: Arc<Path> = root.into();
+        let handles = Handles::new(Arc::clone(&root), open_files_max);
+        Ok(Self { root, buffers: Buffers::default(), handles })
+    }
+
+    /// The cache of its open files.
+    #[cfg(test)]
+    pub(crate) fn handles(&self) -> Arc<Handles> {
+        Arc::clone(&self.handles)
     }
 
     /// Where it lies.
@@ -52,8 +68,8 @@ impl RealDisk {
         path: &str,
         options: &OpenOptions,
     ) -> DiskResult<Arc<dyn DiskFile>> {
-        let file = options.open(self.at(path)).map_err(|error| disk_error(operation, path, &error))?;
-        Ok(Arc::new(RealFile { file, path: path.into(), buffers: self.buffers.clone() }))
+        let file = self.handles.open(path, options).map_err(|error| disk_error(operation, path, &error))?;
+        Ok(Arc::new(RealFile { file, buffers: self.buffers.clone() }))
     }
 }
 
@@ -67,11 +83,11 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> DiskResult<()> {
-        fs::rename(self.at(from), self.at(to)).map_err(|error| disk_error("rename", from, &error))
+        self.handles.rename(from, to).map_err(|error| disk_error("rename", from, &error))
     }
 
     fn remove(&self, path: &str) -> DiskResult<()> {
-        fs::remove_file(self.at(path)).map_err(|error| disk_error("remove", path, &error))
+        self.handles.remove(path).map_err(|error| disk_error("remove", path, &error))
     }
 
     fn remove_dir(&self, path: &str) -> DiskResult<()> {
@@ -88,7 +104,7 @@ impl Disk for RealDisk {
     fn list(&self, path: &str) -> DiskResult<Vec<DirEntry>> {
         let failed = |error: io::Error| disk_error("list", path, &error);
         let mut entries = Vec::new();
-        for entry in fs::read_dir(self.at(path)).map_err(failed)? {
+        for entry in self.handles.with_room(|| fs::read_dir(self.at(path))).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             // What is gone by now was not there.
             let Ok(metadata) = fs::metadata(entry.path()) else { continue };
@@ -101,14 +117,14 @@ impl Disk for RealDisk {
     }
 
     fn sync_dir(&self, path: &str) -> DiskResult<()> {
-        let synced = File::open(self.at(path)).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| disk_error("sync", path, &error))
+        let opened = self.handles.with_room(|| File::open(self.at(path)));
+        opened.and_then(|directory| directory.sync_all()).map_err(|error| disk_error("sync", path, &error))
     }
 
     fn lock(&self, path: &str) -> DiskResult<Box<dyn DiskLock>> {
         let failed = |error: io::Error| disk_error("lock", path, &error);
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(false).clone();
-        let file = options.open(self.at(path)).map_err(failed)?;
+        let file = self.handles.with_room(|| options.open(self.at(path))).map_err(failed)?;
         let held = || DiskError::new(DiskErrorKind::Locked, "lock", path, "held by another process");
         // Two kinds of lock that do not see one another: this one excludes a second holder within the process …
         match file.try_lock() {
@@ -141,14 +157,13 @@ impl DiskLock for RealLock {}
 
 #[derive(Debug)]
 struct RealFile {
-    file: File,
-    path: Box<str>,
+    file: Arc<CachedFile>,
     buffers: Buffers,
 }
 
 impl RealFile {
     fn failed(&self, operation: &'static str) -> impl Fn(io::Error) -> DiskError {
-        move |error| disk_error(operation, &self.path, &error)
+        move |error| disk_error(operation, &self.file.name(), &error)
     }
 }
 
@@ -158,13 +173,17 @@ impl DiskFile for RealFile {
         let mut rest = &mut slices[..];
         // Takes the empty slices away, so that "wrote nothing" below means a disk that takes nothing.
         IoSlice::advance_slices(&mut rest, 0);
+        if rest.is_empty() {
+            return Ok(());
+        }
+        let file = self.file.get_to_write().map_err(self.failed("write"))?;
         while !rest.is_empty() {
-            match rustix::io::pwritev(&self.file, rest, position) {
+            match rustix::io::pwritev(&*file, rest, position) {
                 Ok(0) => {
                     return Err(DiskError::new(
                         DiskErrorKind::Io,
                         "write",
-                        &self.path,
+                        &self.file.name(),
                         "nothing was written",
                     ));
                 }
@@ -180,9 +199,10 @@ impl DiskFile for RealFile {
     }
 
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> DiskResult<usize> {
+        let file = self.file.get().map_err(self.failed("read"))?;
         let mut read = 0;
         while read < buffer.len() {
-            match self.file.read_at(&mut buffer[read..], position + read as u64) {
+            match file.read_at(&mut buffer[read..], position + read as u64) {
                 Ok(0) => break,
                 Ok(count) => read += count,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -197,29 +217,32 @@ impl DiskFile for RealFile {
     }
 
     fn bytes(&self) -> DiskResult<u64> {
-        self.file.metadata().map(|metadata| metadata.len()).map_err(self.failed("look at"))
+        let metadata = self.file.get().and_then(|file| file.metadata());
+        metadata.map(|metadata| metadata.len()).map_err(self.failed("look at"))
     }
 
     fn truncate(&self, bytes: u64) -> DiskResult<()> {
-        self.file.set_len(bytes).map_err(self.failed("truncate"))
+        self.file.get_to_write().and_then(|file| file.set_len(bytes)).map_err(self.failed("truncate"))
     }
 
     fn sync(&self) -> DiskResult<()> {
-        self.file.sync_data().map_err(self.failed("sync"))
+        self.file.sync().map_err(self.failed("sync"))
     }
 
     fn modified(&self) -> DiskResult<Millis> {
-        let modified = self.file.metadata().and_then(|metadata| metadata.modified());
+        let metadata = self.file.get().and_then(|file| file.metadata());
+        let modified = metadata.and_then(|metadata| metadata.modified());
         let modified = modified.map_err(self.failed("look at"))?;
         let since_epoch = modified.duration_since(UNIX_EPOCH).unwrap_or_default();
         Ok(Millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)))
     }
 }
 
-fn disk_error(operation: &'static str, path: &str, error: &io::Error) -> DiskError {
+pub(crate) fn disk_error(operation: &'static str, path: &str, error: &io::Error) -> DiskError {
     let kind = match error.kind() {
         ErrorKind::NotFound => DiskErrorKind::NotFound,
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => DiskErrorKind::NoSpace,
+        _ if is_out_of_handles(error) => DiskErrorKind::NoHandles,
         _ => DiskErrorKind::Io,
     };
     DiskError::new(kind, operation, path, error.to_string())

@@ -21,6 +21,7 @@ mod disk;
 pub mod dump;
 mod edge;
 mod farewell;
+mod handles;
 mod lag;
 mod logging;
 mod metrics;

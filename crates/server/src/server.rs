@@ -18,6 +18,7 @@ use crate::connection::{Service, serve};
 use crate::disk::RealDisk;
 use crate::edge::{RealEdge, Threads};
 use crate::farewell::{FAREWELL_MAX, Stop};
+use crate::handles::HandleLimits;
 use crate::logging::{log_lines_dropped, tell_dropped};
 use crate::metrics::Metrics;
 
@@ -103,6 +104,7 @@ impl Server {
     /// Binds, recovers the data, and serves. When this returns, the first request of every kind succeeds.
     pub async fn start(settings: ServerSettings) -> Result<Self, ServerError> {
         let clock = Clock::start();
+        let limits = HandleLimits::raise();
         let listen = settings.listen.clone();
         let listen_error = |source| ServerError::Listen { address: listen.clone(), source };
         let socket = bind(&listen).await.map_err(listen_error)?;
@@ -131,7 +133,8 @@ impl Server {
         };
         // Only now can anybody connect (E2).
         let socket = socket.listen(BACKLOG).map_err(listen_error)?;
-        let accepting = tokio::spawn(accept(service, socket, stop));
+        let accepting = tokio::spawn(accept(service, socket, limits.connections_max, stop));
+        limits.tell();
         let telling = tell_dropped();
         Ok(Self { broker, edge, threads, clock, address, connections, stopping, accepting, metrics, telling })
     }
@@ -245,7 +248,8 @@ fn advertised(settings: &ServerSettings, address: SocketAddr) -> Listener {
     Listener { name: "PLAINTEXT".to_owned(), host, port: settings.advertised_port.unwrap_or(address.port()) }
 }
 
-async fn accept(service: Service, socket: TcpListener, mut stop: watch::Receiver<bool>) {
+async fn accept(service: Service, socket: TcpListener, handles: usize, mut stop: watch::Receiver<bool>) {
+    let connections_max = handles.min(CONNECTIONS_MAX);
     let mut connections = JoinSet::new();
     let mut next_id = 0;
     let (too_many, not_accepted) = (LogLimit::default(), LogLimit::default());
@@ -256,14 +260,14 @@ async fn accept(service: Service, socket: TcpListener, mut stop: watch::Receiver
                 service.connections.store(connections.len(), Ordering::Relaxed);
             }
             accepted = socket.accept() => match accepted {
-                Ok((stream, peer)) if connections.len() < CONNECTIONS_MAX => {
+                Ok((stream, peer)) if connections.len() < connections_max => {
                     next_id += 1;
                     service.connections.store(connections.len() + 1, Ordering::Relaxed);
                     connections.spawn(serve(service.clone(), stream, peer, ConnectionId(next_id)));
                 }
                 Ok((_, peer)) => if let Some(allowed) = too_many.allow(service.clock.now().mono) {
                     let suppressed = allowed.suppressed;
-                    tracing::warn!(%peer, limit = CONNECTIONS_MAX, suppressed, "too many connections: closed one");
+                    tracing::warn!(%peer, limit = connections_max, suppressed, "too many connections: closed one");
                 },
                 Err(error) => {
                     if let Some(allowed) = not_accepted.allow(service.clock.now().mono) {

@@ -23,6 +23,8 @@ pub enum DiskErrorKind {
     Locked,
     /// The disk, or the quota, is full.
     NoSpace,
+    /// The process, or the system, has no file handle left. Nothing was changed.
+    NoHandles,
     /// Everything else. After a failed sync nothing that depended on it may be acknowledged.
     Io,
 }

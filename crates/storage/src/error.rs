@@ -49,13 +49,35 @@ pub enum StorageError {
     },
 }
 
+/// Something that there was not enough of for a call to the disk. The log is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Shortage {
+    /// Room on the disk.
+    #[error("the disk is full")]
+    Space,
+    /// File handles.
+    #[error("no file handle is left")]
+    Handles,
+}
+
+impl DiskError {
+    /// What was missing, where nothing else is wrong.
+    pub fn shortage(&self) -> Option<Shortage> {
+        match self.kind {
+            DiskErrorKind::NoSpace => Some(Shortage::Space),
+            DiskErrorKind::NoHandles => Some(Shortage::Handles),
+            DiskErrorKind::NotFound | DiskErrorKind::Locked | DiskErrorKind::Io => None,
+        }
+    }
+}
+
 impl StorageError {
-    /// Whether the disk was full and nothing else is wrong: what was asked for may succeed once there is room.
-    pub fn is_no_space(&self) -> bool {
+    /// What was missing, where nothing else is wrong: what was asked for may succeed once there is more of it.
+    pub fn shortage(&self) -> Option<Shortage> {
         match self {
-            Self::Disk(error) => error.kind == DiskErrorKind::NoSpace,
+            Self::Disk(error) => error.shortage(),
             Self::Corrupt { .. } | Self::TopicId { .. } | Self::WrongOwner { .. } | Self::Offline { .. } => {
-                false
+                None
             }
         }
     }

@@ -53,7 +53,7 @@ pub use config::{CleanupPolicy, LogConfig};
 pub use disk::{
     DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, DiskSpace, write_atomically,
 };
-pub use error::{AppendError, ReadError, StorageError};
+pub use error::{AppendError, ReadError, Shortage, StorageError};
 pub use file_name::{PartitionDirKind, is_topic_name};
 pub use log::{
     AppendOutcome, Appended, Counted, FlushScope, FlushTicket, FoundTimestamp, Inspection, Log, LogFault,

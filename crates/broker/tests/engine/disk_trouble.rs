@@ -322,6 +322,50 @@ fn a_disk_that_fills_up() {
     }
 }
 
+/// Issue 12, B12: a process without a file handle left refuses what needs one, at any call of a life; the log directory is
+/// not given up, a sync is run again, and once handles are there again everything works, without a restart.
+#[test]
+fn handles_that_run_out() {
+    let mut refusals = 0;
+    for every in [2, 3, 5, 7, 11, 13, 17, 19, 29, 47, 97, 199] {
+        let world = world();
+        let mut told = troubled(&world, |world| world.disk.faults.lack_handles(every));
+        let context = format!("call {every} finds no handle");
+        refusals += told.refused.len();
+        // A sync that is put off again and again outlasts what its client waits.
+        told.refused.retain(|code| *code != ErrorCode::RequestTimedOut.code());
+        check_codes(&told, &context);
+        assert_eq!(world.stops(), [""; 0], "{context}");
+        // Checkpoints, retention and the opening of a new topic are put off; then there are handles again.
+        world.advance_ms(10_000);
+        let create = World::create_topic_request("later", 3);
+        let created = world.client().send(7, &create);
+        settle_until(&world, || created.is_done());
+        world.disk.faults.lack_handles(0);
+        world.advance_ms(120_000);
+        world.settle();
+        let undecided = Told { committed: Vec::new(), ..told.clone() };
+        check_promises(&undecided, &view(&world), &context);
+        let again = producers(&world);
+        live(&world, ROUNDS, &again, &mut told);
+        let before = view(&world);
+        check_promises(&told, &before, &context);
+        assert!(told.committed.iter().any(|value| value.starts_with(&format!("{ROUNDS}-"))), "{context}");
+        if created.answer().topics[0].error_code != 0 {
+            world.create_topic("later", 3);
+        }
+        let batch = plain_batch(world.now().wall, &["x"]);
+        let answer = world.client().ask(9, &produce(None, -1, vec![("later", 2, batch)]));
+        assert_eq!(answer.responses[0].partition_responses[0].error_code, 0, "{context}");
+        assert_eq!(world.stops(), [""; 0], "{context}");
+        world.kill();
+        world.try_start().unwrap();
+        world.settle();
+        assert_eq!(view(&world), before, "{context}: the same after a restart");
+    }
+    assert!(refusals > 20, "{refusals} requests lacked a handle");
+}
+
 /// A machine that loses power at any moment tears and reorders what was not synced: what was acknowledged is there.
 #[test]
 fn power_is_lost_at_any_moment() {

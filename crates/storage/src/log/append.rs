@@ -8,7 +8,7 @@ use fencepost_types::{
 
 use super::sync::SyncStep;
 use super::{Log, segment_files};
-use crate::disk::{DiskResult, remove_if_there};
+use crate::disk::{DiskErrorKind, DiskResult, remove_if_there};
 use crate::error::{AppendError, StorageError};
 use crate::file_name::{FileKind, OFFSET_MAX, offset_file};
 use crate::scan::{PlacedBatch, batch_facts};
@@ -235,7 +235,9 @@ impl Log {
         let active = self.segments.last().expect("room was made");
         let position = active.bytes;
         if let Err(error) = active.log.write_at(position, &[&header.encode(), payload]) {
-            if let Err(second) = active.log.truncate(position) {
+            // Without a handle nothing was written, and there is none to cut with.
+            let is_untouched = error.kind == DiskErrorKind::NoHandles;
+            if !is_untouched && let Err(second) = active.log.truncate(position) {
                 self.fail(format!("{error}; and what it left could not be cut off: {second}"));
             }
             return Err(error.into());

@@ -46,7 +46,7 @@ impl Log {
         }
         match self.retire_old_segments(now, &mut retired) {
             // What has gone makes room, once it is unlinked; the next call finds the rest.
-            Err(error) if error.is_no_space() && !retired.files.is_empty() => {}
+            Err(error) if error.shortage().is_some() && !retired.files.is_empty() => {}
             done => done?,
         }
         Ok(retired)

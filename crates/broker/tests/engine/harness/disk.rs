@@ -25,6 +25,9 @@ struct Switches {
     syncs: AtomicBool,
     writes: Mutex<Option<String>>,
     refused_writes: AtomicUsize,
+    /// Every so manieth call that needs a handle finds none; 0: all find one.
+    no_handle_every: AtomicUsize,
+    handle_calls: AtomicUsize,
     power: Mutex<Power>,
 }
 
@@ -95,6 +98,21 @@ impl Faults {
     /// How many writes have failed so far.
     pub fn refused_writes(&self) -> usize {
         self.switches.refused_writes.load(Ordering::Relaxed)
+    }
+
+    /// Every `every`th call that needs a file handle finds none, and changes nothing; with 0 all find one.
+    pub fn lack_handles(&self, every: usize) {
+        self.switches.no_handle_every.store(every, Ordering::Relaxed);
+    }
+
+    fn check_handle(&self, operation: &'static str, path: &str) -> DiskResult<()> {
+        let every = self.switches.no_handle_every.load(Ordering::Relaxed);
+        if every == 0
+            || !(self.switches.handle_calls.fetch_add(1, Ordering::Relaxed) + 1).is_multiple_of(every)
+        {
+            return Ok(());
+        }
+        Err(DiskError::new(DiskErrorKind::NoHandles, operation, path, "too many open files"))
     }
 
     fn check_write(&self, path: &str) -> DiskResult<()> {
@@ -192,10 +210,12 @@ impl TestDisk {
 
 impl Disk for TestDisk {
     fn open(&self, path: &str) -> DiskResult<Arc<dyn DiskFile>> {
+        self.faults.check_handle("open", path)?;
         self.memory().open(path).map(|file| self.wrap(path, file))
     }
 
     fn create(&self, path: &str) -> DiskResult<Arc<dyn DiskFile>> {
+        self.faults.check_handle("create", path)?;
         let file = self.faults.spend(path, || self.memory().create(path))?;
         Ok(self.wrap(path, file))
     }
@@ -217,10 +237,12 @@ impl Disk for TestDisk {
     }
 
     fn list(&self, path: &str) -> DiskResult<Vec<DirEntry>> {
+        self.faults.check_handle("list", path)?;
         self.memory().list(path)
     }
 
     fn sync_dir(&self, path: &str) -> DiskResult<()> {
+        self.faults.check_handle("sync", path)?;
         self.faults.spend(path, || self.memory().sync_dir(path))
     }
 
@@ -238,11 +260,13 @@ struct TestFile {
 
 impl DiskFile for TestFile {
     fn write_at(&self, position: u64, slices: &[&[u8]]) -> DiskResult<()> {
+        self.faults.check_handle("write", &self.path)?;
         self.faults.check_write(&self.path)?;
         self.faults.spend(&self.path, || self.file.write_at(position, slices))
     }
 
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> DiskResult<usize> {
+        self.faults.check_handle("read", &self.path)?;
         self.file.read_at(position, buffer)
     }
 
@@ -251,10 +275,12 @@ impl DiskFile for TestFile {
     }
 
     fn truncate(&self, bytes: u64) -> DiskResult<()> {
+        self.faults.check_handle("truncate", &self.path)?;
         self.faults.spend(&self.path, || self.file.truncate(bytes))
     }
 
     fn sync(&self) -> DiskResult<()> {
+        self.faults.check_handle("sync", &self.path)?;
         self.faults.check_sync(&self.path)?;
         self.faults.spend(&self.path, || self.file.sync())
     }
