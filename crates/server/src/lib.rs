@@ -22,6 +22,7 @@ pub mod dump;
 mod edge;
 mod farewell;
 mod handles;
+mod http;
 mod lag;
 mod logging;
 mod metrics;

@@ -25,6 +25,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::edge::RealEdge;
+use crate::http::{self, HttpLimits};
 use crate::lag::{self, LagPage};
 use crate::logging::log_lines_dropped;
 
@@ -43,7 +44,7 @@ impl Metrics {
         broker: &Arc<Broker>,
         edge: &RealEdge,
         listen: &str,
-        mut stop: watch::Receiver<bool>,
+        stop: watch::Receiver<bool>,
     ) -> std::io::Result<Self> {
         let socket = TcpListener::bind(listen).await?;
         let address = socket.local_addr()?;
@@ -56,16 +57,7 @@ impl Metrics {
         let router = Router::new()
             .route("/metrics", get(page).with_state(Arc::new(registry)))
             .route("/lag", get(lag::page).with_state(lag.clone()));
-        let serving = tokio::spawn(async move {
-            tokio::select! {
-                _ = stop.changed() => {}
-                served = async { axum::serve(socket, router).await } => {
-                    if let Err(error) = served {
-                        tracing::warn!(%error, "metrics are no longer served");
-                    }
-                }
-            }
-        });
+        let serving = tokio::spawn(http::serve(socket, router, HttpLimits::DEFAULT, stop));
         Ok(Self { address, serving, lag })
     }
 

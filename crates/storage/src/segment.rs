@@ -86,6 +86,8 @@ impl Segment {
         segment.time_index.ensure_exists(disk)?;
         segment.offset_index.truncate(disk, 0)?;
         segment.time_index.truncate(disk, 0)?;
+        // Many segments never get an entry; the first one opens the files again.
+        segment.close_indexes();
         Ok(segment)
     }
 

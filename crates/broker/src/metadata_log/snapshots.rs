@@ -215,11 +215,11 @@ impl Broker {
         if self.log_dir_is_offline.load(Ordering::SeqCst) {
             return;
         }
-        if !error.is_no_space() {
+        let Some(shortage) = error.shortage() else {
             self.log_dir_failed(cx, error);
             return;
-        }
-        tracing::warn!(%error, "the snapshot of the metadata is put off: the disk is full");
+        };
+        tracing::warn!(%error, "the snapshot of the metadata is put off: {shortage}");
         if let Some(Err(error)) = part.map(|part| self.disk.remove(part)) {
             tracing::warn!(%error, "an unfinished snapshot of the metadata stays");
         }

@@ -1,5 +1,6 @@
 //! `fencepost serve` from outside: the ready line, signals, settings, directories, what outlives a kill.
 
+mod handles;
 mod logging;
 mod process;
 mod signals;

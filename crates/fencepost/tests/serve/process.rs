@@ -57,6 +57,22 @@ impl Serve {
         self
     }
 
+    /// With so many file handles.
+    pub fn with_handles(self, count: &str) -> Self {
+        self.with_soft_handles(count, count)
+    }
+
+    /// With so many file handles at first, and so many that it may ask for.
+    pub fn with_soft_handles(mut self, soft: &str, hard: &str) -> Self {
+        let limited = format!("ulimit -Sn {soft} && ulimit -Hn {hard} && exec \"$0\" \"$@\"");
+        let mut command = Command::new("/bin/sh");
+        command.env_clear().args(["-c", &limited]).arg(self.command.get_program());
+        command.args(self.command.get_args()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.command = command;
+        self
+    }
+
     /// On an address of the test's choice.
     pub fn with_listen(mut self, listen: &str) -> Self {
         self.listen = listen.to_owned();
@@ -129,6 +145,11 @@ pub struct Ended {
 }
 
 impl Process {
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A client.
     pub fn connect(&self) -> Connection {
         Connection::open(self.address, &Options::default()).unwrap()
