@@ -22,11 +22,9 @@ const BATCH: &[u8] = b"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x39\xff\xff\
 /// Writes a record to each partition of `topic`.
 fn write(client: &mut Connection, topic: &str, partitions: &[i32]) {
     for some in partitions.chunks(AT_ONCE) {
-        let rows = some.iter().map(|index| produce_request::PartitionData {
-            index: *index,
-            records: Some(BATCH.into()),
-            ..Default::default()
-        });
+        let rows = some
+            .iter()
+            .map(|index| produce_request::PartitionData { index: *index, records: Some(BATCH.into()) });
         let topic_data = produce_request::TopicData {
             name: topic.to_owned(),
             partition_data: rows.collect(),
