@@ -1,5 +1,6 @@
 //! `cargo xtask interop`: unmodified clients and Kafka's own tools against a broker of this tree.
 
+mod bounce;
 mod connections;
 mod crash;
 mod dump;
@@ -33,6 +34,8 @@ const RESTART_MAX: Duration = Duration::from_secs(60);
 const SEQUENCE_MAX: Duration = Duration::from_secs(5);
 /// All three suites, the building of them included.
 const SUITES_MAX: Duration = Duration::from_secs(4 * 3600);
+/// Rounds where no number is given.
+const ROUNDS: u32 = 10;
 /// What runs where no part is named.
 const QUICK: [&str; 7] = ["python", "java", "tools", "connections", "swap", "dump", "quick-matrix"];
 /// Parts that are about Fencepost's files.
@@ -43,7 +46,7 @@ const FILES: [&str; 2] = ["swap", "dump"];
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
     /// client and writes docs/clients.md, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase,
-    /// full-disk, which mounts one, or streams, suites, which are other people's tests, crash, epochs and restarts, the long ones.
+    /// full-disk, which mounts one, bounce, or streams, suites, which are other people's tests, crash, epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -51,13 +54,14 @@ pub struct Interop {
     /// Use this executable, which knows `serve`, instead of building one.
     #[arg(long)]
     executable: Option<PathBuf>,
-    /// Rounds of crash, for each client, of restarts, sequences of differential, and of kills in each scenario of streams.
-    #[arg(long, default_value_t = 10)]
-    rounds: u32,
+    /// Rounds of crash, for each client, of restarts, sequences of differential, and of kills in each scenario of streams: 10; restarts
+    /// in each scenario of bounce: 20.
+    #[arg(long)]
+    rounds: Option<u32>,
     /// Clients of the crash runner, of the matrix or of the suites; all where none is named.
     #[arg(long = "client")]
     clients: Vec<String>,
-    /// The one scenario of streams to run.
+    /// The one scenario of streams or of bounce to run.
     #[arg(long)]
     scenario: Option<String>,
     /// How often Fencepost and Apache Kafka change places: 20 where swap is named, 4 where all parts run.
@@ -66,6 +70,12 @@ pub struct Interop {
     /// Where the crash runner, the swaps, the restarts and the differential run begin their random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+}
+
+impl Interop {
+    fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(ROUNDS)
+    }
 }
 
 /// An interpreter with the clients and the suite's packages.
@@ -170,21 +180,22 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
             let kafka = Program::Kafka.prepare()?;
             let mut command = python_program(&interpreter()?, "testing/interop/differential.py");
             command.args([&setup.executable, &kafka, &setup.data]);
-            command.args(["--rounds", &options.rounds.to_string(), "--seed", &options.seed.to_string()]);
-            let limit = PART_MAX + SEQUENCE_MAX * options.rounds;
+            command.args(["--rounds", &options.rounds().to_string(), "--seed", &options.seed.to_string()]);
+            let limit = PART_MAX + SEQUENCE_MAX * options.rounds();
             Ok(vec![check_within("differential", &mut command, limit)])
         }
         "restarts" => {
             let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
-            command.args([&setup.executable, &setup.data]).args(["--rounds", &options.rounds.to_string()]);
+            command.args([&setup.executable, &setup.data]).args(["--rounds", &options.rounds().to_string()]);
             command.args(["--seed", &options.seed.to_string()]);
-            Ok(vec![check_within("restarts", &mut command, RESTART_MAX * options.rounds)])
+            Ok(vec![check_within("restarts", &mut command, RESTART_MAX * options.rounds())])
         }
+        "bounce" => bounce::run(&setup, options),
         "streams" => streams::run(&setup, options),
         "suites" => suites(&setup, options),
-        "crash" => crash::run(setup, options.rounds, options.seed, &options.clients),
+        "crash" => crash::run(setup, options.rounds(), options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, streams, suites, crash, epochs, restarts",
+            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, bounce, streams, suites, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }

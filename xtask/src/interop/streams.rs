@@ -39,7 +39,7 @@ const SCENARIOS: [(&str, Manner, Scenario); 5] = [
 
 /// Runs every scenario, or the one that is named, each on a new directory.
 pub fn run(setup: &Setup, options: &Interop) -> Result<Checks> {
-    let (rounds, seed) = (options.rounds, options.seed);
+    let (rounds, seed) = (options.rounds(), options.seed);
     let wanted = |name: &str| options.scenario.as_ref().is_none_or(|only| name == only);
     // Built now: the time of the first scenario is its own.
     stage::program("run")?;

@@ -655,6 +655,26 @@ fn damage_is_not_cleaned_away() {
     }
 }
 
+/// The windows of producers leave with the snapshot that they stand beside, when the segment of that is cleaned into another.
+#[test]
+fn windows_leave_with_their_snapshots() {
+    let mut writer = writer();
+    for number in 0..4 {
+        writer.idempotent(1, &[("a", Some("1"))]);
+        writer.idempotent(1, &[("b", Some(&number.to_string()))]);
+        writer.roll();
+    }
+    let beside = |writer: &Writer<MemoryDisk>, suffix: &str| {
+        let names = writer.files().into_iter();
+        names.filter_map(|name| name.strip_suffix(suffix).map(str::to_owned)).collect::<Vec<_>>()
+    };
+    assert_eq!(beside(&writer, ".window").len(), 4);
+    writer.clean();
+    let (snapshots, windows) = (beside(&writer, ".snapshot"), beside(&writer, ".window"));
+    assert!(windows.len() < 4, "{windows:?}");
+    assert_eq!(windows, snapshots);
+}
+
 /// What was cleaned is opened again as it is, whatever the stop was, and goes on from its checkpoint.
 #[test]
 fn a_cleaned_log_is_opened_again() {

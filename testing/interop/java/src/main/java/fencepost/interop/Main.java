@@ -1,6 +1,6 @@
 package fencepost.interop;
 
-/** The programs: {@code pipeline}, {@code fill}, {@code work}, {@code verify}, {@code transactions}, {@code late-commit}, {@code held-commit}, {@code replaced}, {@code turns}. */
+/** The programs: {@code pipeline}, {@code fill}, {@code work}, {@code verify}, {@code transactions}, {@code late-commit}, {@code held-commit}, {@code replaced}, {@code turns}, {@code bounce}. */
 public final class Main {
     private Main() {
     }
@@ -21,6 +21,7 @@ public final class Main {
                 case "held-commit" -> System.out.println(HeldCommit.run(options));
                 case "replaced" -> System.out.println(Replaced.run(options));
                 case "turns" -> System.out.println(Turns.run(options));
+                case "bounce" -> System.out.println(Bounce.run(options));
                 default -> throw new IllegalArgumentException("no program named " + arguments[0]);
             }
         } catch (Exception e) {
