@@ -23,5 +23,10 @@ pub fn run(setup: &Setup, against: Program, swaps: u32, seed: u64) -> Result<Che
     command.arg("--fencepost").arg(&setup.executable).arg("--data").arg(&setup.data);
     command.args(["--swaps", &swaps.to_string(), "--seed", &seed.to_string()]);
     let what = format!("swap ({swaps} times, --seed {seed})");
-    Ok(vec![check_within(&what, &mut command, SWAP_MAX * swaps + END_MAX)])
+    let mut own = python_program(&interpreter()?, "testing/interop/swap/own.py");
+    own.arg("--fencepost").arg(&setup.executable).arg("--data").arg(setup.data.join("own"));
+    Ok(vec![
+        check_within("what Kafka does not know", &mut own, END_MAX),
+        check_within(&what, &mut command, SWAP_MAX * swaps + END_MAX),
+    ])
 }

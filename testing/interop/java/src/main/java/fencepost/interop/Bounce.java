@@ -141,6 +141,10 @@ final class Bounce {
                     values.add(Clients.value(n));
                     producer.send(record(n));
                 }
+                if (commits) {
+                    // Without this the client sends the end of one in some thousand transactions ahead of all its batches, and no broker takes that.
+                    producer.flush();
+                }
                 isDecided = commits;
                 end(producer, commits);
                 (commits ? confirmed : aborted).addAll(values);
