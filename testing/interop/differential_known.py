@@ -85,8 +85,10 @@ def replaced(case):
 
 
 def last_epoch(case):
+    """A retry after a restart; or one more of a rotation, which Kafka answers once."""
     step = case.step
-    return step.api == 'InitProducerId' and case.sequence.restarted and case.fencepost == 'NONE' and \
+    is_again = case.sequence.restarted or case.sequence.exhausted
+    return step.api == 'InitProducerId' and is_again and case.fencepost == 'NONE' and \
         case.kafka == ('PRODUCER_FENCED' if step.version >= 4 else 'INVALID_PRODUCER_EPOCH') and \
         (step.fields['producer_id'], step.fields['producer_epoch']) in case.sequence.pairs[step.name]
 
