@@ -22,6 +22,7 @@ use super::METADATA_TOPIC;
 use super::files::{PART_SUFFIX, SnapshotId, snapshot_path, snapshots, time_and_bytes};
 use crate::Broker;
 use crate::cx::Cx;
+use crate::housekeeping::chore_failed;
 
 /// A chore writes so much of a snapshot, and then others have their turn.
 const PIECE_BYTES: usize = 1 << 20;
@@ -202,7 +203,9 @@ impl Broker {
             (due.end_offset, due.bytes_below) = (end_offset, writing.bytes_below);
             (due.at, due.is_running) = (cx.now.mono, false);
         }
-        self.clean_metadata_log(cx)?;
+        if let Err(error) = self.clean_metadata_log(cx) {
+            chore_failed(self, cx, &error);
+        }
         self.look_at_metadata_snapshots(cx);
         Ok(())
     }
