@@ -273,7 +273,8 @@ fn a_damaged_snapshot() {
         assert_eq!(is_alone, retention.1 == "1");
         let newest = whole.files().into_iter().rfind(|path| path.ends_with(".checkpoint")).unwrap();
         let content = whole.content(&newest);
-        for at in 0..content.len() {
+        // A start that succeeds takes longer than one that is refused: not every byte then.
+        for at in (0..content.len()).step_by(if is_alone { 1 } else { 11 }) {
             let mut damaged = content.clone();
             damaged[at] ^= 1 << (at % 8);
             world.disk.restore(&whole);
