@@ -65,7 +65,6 @@ listeners=PLAINTEXT://$host:$port,CONTROLLER://$host:$controller
 advertised.listeners=PLAINTEXT://$host:$port
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-controller.quorum.voters=1@$host:$controller
 log.dirs=$data/logs
 offsets.topic.replication.factor=1
 transaction.state.log.replication.factor=1
@@ -74,6 +73,8 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 P
   for setting in "${settings[@]}"; do echo "$setting" >> "$properties"; done
+  # The last one counts; a setting may name another id.
+  echo "controller.quorum.voters=$(sed -n 's/^node.id=//p' "$properties" | tail -1)@$host:$controller" >> "$properties"
   java "$logging" -cp "$cache/jars/*" kafka.tools.StorageTool format -c "$properties" -t AAAAAAAAAAAAAAAAAAAAAQ > "$data/format.log" 2>&1 ||
     { cat "$data/format.log" >&2; exit 1; }
 }

@@ -5,6 +5,7 @@ mod connections;
 mod crash;
 mod dump;
 mod java;
+mod kafka_tests;
 mod matrix;
 mod races;
 mod streams;
@@ -46,7 +47,8 @@ const FILES: [&str; 2] = ["swap", "dump"];
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
     /// client and writes docs/clients.md, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase,
-    /// full-disk, which mounts one, bounce, or streams, suites, which are other people's tests, crash, epochs and restarts, the long ones.
+    /// full-disk, which mounts one, bounce, or streams, suites and kafka-tests (or quick-kafka-tests), which are other people's tests, crash,
+    /// epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
     #[arg(long, value_enum, default_value = "fencepost")]
@@ -61,6 +63,12 @@ pub struct Interop {
     /// Clients of the crash runner, of the matrix or of the suites; all where none is named.
     #[arg(long = "client")]
     clients: Vec<String>,
+    /// Classes of Apache Kafka's tests; all of kafka-tests or quick-kafka-tests where none is named.
+    #[arg(long = "class")]
+    classes: Vec<String>,
+    /// Of these classes only the methods whose name this regular expression finds.
+    #[arg(short = 'm', long)]
+    methods: Option<String>,
     /// The one scenario of streams or of bounce to run.
     #[arg(long)]
     scenario: Option<String>,
@@ -193,9 +201,11 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "bounce" => bounce::run(&setup, options),
         "streams" => streams::run(&setup, options),
         "suites" => suites(&setup, options),
+        "kafka-tests" => kafka_tests::run(&setup, options, false),
+        "quick-kafka-tests" => kafka_tests::run(&setup, options, true),
         "crash" => crash::run(setup, options.rounds(), options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, bounce, streams, suites, crash, epochs, restarts",
+            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, bounce, streams, suites, kafka-tests, quick-kafka-tests, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }
