@@ -13,8 +13,9 @@ use crate::connection::Connection;
 use crate::cx::Cx;
 use crate::handlers::{
     acls, add_partitions, api_versions, cluster, configs, consumer_groups, fetch, find_coordinator,
-    group_admin, groups, list_offsets, log_dirs, metadata, offset_fetch, offsets, placement, produce, quotas,
-    records, sasl, scram, telemetry, topics, transactions, txn_admin, txn_markers, txn_offsets,
+    group_admin, groups, list_offsets, log_dirs, membership, metadata, offset_fetch, offsets, placement,
+    produce, quotas, records, sasl, scram, share_state, switched_off, telemetry, tokens, topics,
+    transactions, txn_admin, txn_markers, txn_offsets,
 };
 use crate::respond::{Exchange, Outcome, Respond};
 
@@ -136,7 +137,30 @@ fn route(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, body: RequestBod
         R::ListTransactions(request) => txn_admin::list_transactions(broker, cx, exchange, request),
         R::SaslHandshake(_) => sasl::handshake(exchange),
         R::SaslAuthenticate(_) => sasl::authenticate(exchange),
-        // Not served (see `apis.rs`): a frame of these never comes so far.
-        R::StreamsGroupHeartbeat(_) | R::StreamsGroupDescribe(_) => exchange.close(),
+        R::CreateDelegationToken(request) => tokens::create(exchange, request),
+        R::RenewDelegationToken(_) => tokens::renew(exchange),
+        R::ExpireDelegationToken(_) => tokens::expire(exchange),
+        R::DescribeDelegationToken(_) => tokens::describe(exchange),
+        R::UnregisterBroker(request) => membership::unregister_broker(broker, cx, exchange, request),
+        R::UnregisterController(request) => membership::unregister_controller(broker, exchange, request),
+        R::AddRaftVoter(request) => membership::add_voter(broker, exchange, request),
+        R::RemoveRaftVoter(request) => membership::remove_voter(broker, exchange, request),
+        R::ShareGroupHeartbeat(_) => switched_off::share_group_heartbeat(exchange),
+        R::ShareGroupDescribe(request) => switched_off::share_group_describe(exchange, request),
+        R::ShareFetch(_) => switched_off::share_fetch(exchange),
+        R::ShareAcknowledge(_) => switched_off::share_acknowledge(exchange),
+        R::DescribeShareGroupOffsets(request) => {
+            switched_off::describe_share_group_offsets(exchange, request)
+        }
+        R::AlterShareGroupOffsets(_) => switched_off::alter_share_group_offsets(exchange),
+        R::DeleteShareGroupOffsets(_) => switched_off::delete_share_group_offsets(exchange),
+        R::InitializeShareGroupState(request) => share_state::initialize(exchange, request),
+        R::ReadShareGroupState(request) => share_state::read(exchange, request),
+        R::WriteShareGroupState(request) => share_state::write(exchange, request),
+        R::DeleteShareGroupState(request) => share_state::delete(exchange, request),
+        R::ReadShareGroupStateSummary(request) => share_state::read_summary(exchange, request),
+        R::StreamsGroupHeartbeat(_) => switched_off::streams_group_heartbeat(exchange),
+        R::StreamsGroupDescribe(request) => switched_off::streams_group_describe(exchange, request),
+        R::StreamsGroupTopologyDescriptionUpdate(_) => switched_off::streams_group_topology(exchange),
     }
 }

@@ -74,6 +74,14 @@ pub enum ApiKey {
     SaslAuthenticate = 36,
     /// CreatePartitions, versions 0–3.
     CreatePartitions = 37,
+    /// CreateDelegationToken, versions 1–3.
+    CreateDelegationToken = 38,
+    /// RenewDelegationToken, versions 1–2.
+    RenewDelegationToken = 39,
+    /// ExpireDelegationToken, versions 1–2.
+    ExpireDelegationToken = 40,
+    /// DescribeDelegationToken, versions 1–3.
+    DescribeDelegationToken = 41,
     /// DeleteGroups, versions 0–3.
     DeleteGroups = 42,
     /// ElectLeaders, versions 0–2.
@@ -102,6 +110,8 @@ pub enum ApiKey {
     DescribeCluster = 60,
     /// DescribeProducers, versions 0–0.
     DescribeProducers = 61,
+    /// UnregisterBroker, versions 0–0.
+    UnregisterBroker = 64,
     /// DescribeTransactions, versions 0–0.
     DescribeTransactions = 65,
     /// ListTransactions, versions 0–2.
@@ -116,15 +126,47 @@ pub enum ApiKey {
     ListConfigResources = 74,
     /// DescribeTopicPartitions, versions 0–0.
     DescribeTopicPartitions = 75,
+    /// ShareGroupHeartbeat, versions 1–1.
+    ShareGroupHeartbeat = 76,
+    /// ShareGroupDescribe, versions 1–1.
+    ShareGroupDescribe = 77,
+    /// ShareFetch, versions 1–2.
+    ShareFetch = 78,
+    /// ShareAcknowledge, versions 1–2.
+    ShareAcknowledge = 79,
+    /// AddRaftVoter, versions 0–1.
+    AddRaftVoter = 80,
+    /// RemoveRaftVoter, versions 0–0.
+    RemoveRaftVoter = 81,
+    /// InitializeShareGroupState, versions 0–0.
+    InitializeShareGroupState = 83,
+    /// ReadShareGroupState, versions 0–0.
+    ReadShareGroupState = 84,
+    /// WriteShareGroupState, versions 0–1.
+    WriteShareGroupState = 85,
+    /// DeleteShareGroupState, versions 0–0.
+    DeleteShareGroupState = 86,
+    /// ReadShareGroupStateSummary, versions 0–1.
+    ReadShareGroupStateSummary = 87,
     /// StreamsGroupHeartbeat, versions 0–1.
     StreamsGroupHeartbeat = 88,
     /// StreamsGroupDescribe, versions 0–1.
     StreamsGroupDescribe = 89,
+    /// DescribeShareGroupOffsets, versions 0–1.
+    DescribeShareGroupOffsets = 90,
+    /// AlterShareGroupOffsets, versions 0–0.
+    AlterShareGroupOffsets = 91,
+    /// DeleteShareGroupOffsets, versions 0–0.
+    DeleteShareGroupOffsets = 92,
+    /// StreamsGroupTopologyDescriptionUpdate, versions 0–0.
+    StreamsGroupTopologyDescriptionUpdate = 93,
+    /// UnregisterController, versions 0–0.
+    UnregisterController = 94,
 }
 
 impl ApiKey {
     /// Every one, by rising key.
-    pub const ALL: [Self; 57] = [
+    pub const ALL: [Self; 78] = [
         Self::Produce,
         Self::Fetch,
         Self::ListOffsets,
@@ -159,6 +201,10 @@ impl ApiKey {
         Self::DescribeLogDirs,
         Self::SaslAuthenticate,
         Self::CreatePartitions,
+        Self::CreateDelegationToken,
+        Self::RenewDelegationToken,
+        Self::ExpireDelegationToken,
+        Self::DescribeDelegationToken,
         Self::DeleteGroups,
         Self::ElectLeaders,
         Self::IncrementalAlterConfigs,
@@ -173,6 +219,7 @@ impl ApiKey {
         Self::UpdateFeatures,
         Self::DescribeCluster,
         Self::DescribeProducers,
+        Self::UnregisterBroker,
         Self::DescribeTransactions,
         Self::ListTransactions,
         Self::ConsumerGroupHeartbeat,
@@ -180,8 +227,24 @@ impl ApiKey {
         Self::GetTelemetrySubscriptions,
         Self::ListConfigResources,
         Self::DescribeTopicPartitions,
+        Self::ShareGroupHeartbeat,
+        Self::ShareGroupDescribe,
+        Self::ShareFetch,
+        Self::ShareAcknowledge,
+        Self::AddRaftVoter,
+        Self::RemoveRaftVoter,
+        Self::InitializeShareGroupState,
+        Self::ReadShareGroupState,
+        Self::WriteShareGroupState,
+        Self::DeleteShareGroupState,
+        Self::ReadShareGroupStateSummary,
         Self::StreamsGroupHeartbeat,
         Self::StreamsGroupDescribe,
+        Self::DescribeShareGroupOffsets,
+        Self::AlterShareGroupOffsets,
+        Self::DeleteShareGroupOffsets,
+        Self::StreamsGroupTopologyDescriptionUpdate,
+        Self::UnregisterController,
     ];
 
     /// The API with this key, if it is known here.
@@ -221,6 +284,10 @@ impl ApiKey {
             35 => Self::DescribeLogDirs,
             36 => Self::SaslAuthenticate,
             37 => Self::CreatePartitions,
+            38 => Self::CreateDelegationToken,
+            39 => Self::RenewDelegationToken,
+            40 => Self::ExpireDelegationToken,
+            41 => Self::DescribeDelegationToken,
             42 => Self::DeleteGroups,
             43 => Self::ElectLeaders,
             44 => Self::IncrementalAlterConfigs,
@@ -235,6 +302,7 @@ impl ApiKey {
             57 => Self::UpdateFeatures,
             60 => Self::DescribeCluster,
             61 => Self::DescribeProducers,
+            64 => Self::UnregisterBroker,
             65 => Self::DescribeTransactions,
             66 => Self::ListTransactions,
             68 => Self::ConsumerGroupHeartbeat,
@@ -242,8 +310,24 @@ impl ApiKey {
             71 => Self::GetTelemetrySubscriptions,
             74 => Self::ListConfigResources,
             75 => Self::DescribeTopicPartitions,
+            76 => Self::ShareGroupHeartbeat,
+            77 => Self::ShareGroupDescribe,
+            78 => Self::ShareFetch,
+            79 => Self::ShareAcknowledge,
+            80 => Self::AddRaftVoter,
+            81 => Self::RemoveRaftVoter,
+            83 => Self::InitializeShareGroupState,
+            84 => Self::ReadShareGroupState,
+            85 => Self::WriteShareGroupState,
+            86 => Self::DeleteShareGroupState,
+            87 => Self::ReadShareGroupStateSummary,
             88 => Self::StreamsGroupHeartbeat,
             89 => Self::StreamsGroupDescribe,
+            90 => Self::DescribeShareGroupOffsets,
+            91 => Self::AlterShareGroupOffsets,
+            92 => Self::DeleteShareGroupOffsets,
+            93 => Self::StreamsGroupTopologyDescriptionUpdate,
+            94 => Self::UnregisterController,
             _ => return None,
         })
     }
@@ -285,6 +369,10 @@ impl ApiKey {
             Self::DescribeLogDirs => "DescribeLogDirs",
             Self::SaslAuthenticate => "SaslAuthenticate",
             Self::CreatePartitions => "CreatePartitions",
+            Self::CreateDelegationToken => "CreateDelegationToken",
+            Self::RenewDelegationToken => "RenewDelegationToken",
+            Self::ExpireDelegationToken => "ExpireDelegationToken",
+            Self::DescribeDelegationToken => "DescribeDelegationToken",
             Self::DeleteGroups => "DeleteGroups",
             Self::ElectLeaders => "ElectLeaders",
             Self::IncrementalAlterConfigs => "IncrementalAlterConfigs",
@@ -299,6 +387,7 @@ impl ApiKey {
             Self::UpdateFeatures => "UpdateFeatures",
             Self::DescribeCluster => "DescribeCluster",
             Self::DescribeProducers => "DescribeProducers",
+            Self::UnregisterBroker => "UnregisterBroker",
             Self::DescribeTransactions => "DescribeTransactions",
             Self::ListTransactions => "ListTransactions",
             Self::ConsumerGroupHeartbeat => "ConsumerGroupHeartbeat",
@@ -306,8 +395,24 @@ impl ApiKey {
             Self::GetTelemetrySubscriptions => "GetTelemetrySubscriptions",
             Self::ListConfigResources => "ListConfigResources",
             Self::DescribeTopicPartitions => "DescribeTopicPartitions",
+            Self::ShareGroupHeartbeat => "ShareGroupHeartbeat",
+            Self::ShareGroupDescribe => "ShareGroupDescribe",
+            Self::ShareFetch => "ShareFetch",
+            Self::ShareAcknowledge => "ShareAcknowledge",
+            Self::AddRaftVoter => "AddRaftVoter",
+            Self::RemoveRaftVoter => "RemoveRaftVoter",
+            Self::InitializeShareGroupState => "InitializeShareGroupState",
+            Self::ReadShareGroupState => "ReadShareGroupState",
+            Self::WriteShareGroupState => "WriteShareGroupState",
+            Self::DeleteShareGroupState => "DeleteShareGroupState",
+            Self::ReadShareGroupStateSummary => "ReadShareGroupStateSummary",
             Self::StreamsGroupHeartbeat => "StreamsGroupHeartbeat",
             Self::StreamsGroupDescribe => "StreamsGroupDescribe",
+            Self::DescribeShareGroupOffsets => "DescribeShareGroupOffsets",
+            Self::AlterShareGroupOffsets => "AlterShareGroupOffsets",
+            Self::DeleteShareGroupOffsets => "DeleteShareGroupOffsets",
+            Self::StreamsGroupTopologyDescriptionUpdate => "StreamsGroupTopologyDescriptionUpdate",
+            Self::UnregisterController => "UnregisterController",
         }
     }
 
@@ -348,6 +453,10 @@ impl ApiKey {
             Self::DescribeLogDirs => (1, 5),
             Self::SaslAuthenticate => (0, 2),
             Self::CreatePartitions => (0, 3),
+            Self::CreateDelegationToken => (1, 3),
+            Self::RenewDelegationToken => (1, 2),
+            Self::ExpireDelegationToken => (1, 2),
+            Self::DescribeDelegationToken => (1, 3),
             Self::DeleteGroups => (0, 3),
             Self::ElectLeaders => (0, 2),
             Self::IncrementalAlterConfigs => (0, 1),
@@ -362,6 +471,7 @@ impl ApiKey {
             Self::UpdateFeatures => (0, 2),
             Self::DescribeCluster => (0, 2),
             Self::DescribeProducers => (0, 0),
+            Self::UnregisterBroker => (0, 0),
             Self::DescribeTransactions => (0, 0),
             Self::ListTransactions => (0, 2),
             Self::ConsumerGroupHeartbeat => (0, 1),
@@ -369,8 +479,24 @@ impl ApiKey {
             Self::GetTelemetrySubscriptions => (0, 0),
             Self::ListConfigResources => (0, 1),
             Self::DescribeTopicPartitions => (0, 0),
+            Self::ShareGroupHeartbeat => (1, 1),
+            Self::ShareGroupDescribe => (1, 1),
+            Self::ShareFetch => (1, 2),
+            Self::ShareAcknowledge => (1, 2),
+            Self::AddRaftVoter => (0, 1),
+            Self::RemoveRaftVoter => (0, 0),
+            Self::InitializeShareGroupState => (0, 0),
+            Self::ReadShareGroupState => (0, 0),
+            Self::WriteShareGroupState => (0, 1),
+            Self::DeleteShareGroupState => (0, 0),
+            Self::ReadShareGroupStateSummary => (0, 1),
             Self::StreamsGroupHeartbeat => (0, 1),
             Self::StreamsGroupDescribe => (0, 1),
+            Self::DescribeShareGroupOffsets => (0, 1),
+            Self::AlterShareGroupOffsets => (0, 0),
+            Self::DeleteShareGroupOffsets => (0, 0),
+            Self::StreamsGroupTopologyDescriptionUpdate => (0, 0),
+            Self::UnregisterController => (0, 0),
         }
     }
 
@@ -411,6 +537,10 @@ impl ApiKey {
             Self::DescribeLogDirs => 2,
             Self::SaslAuthenticate => 2,
             Self::CreatePartitions => 2,
+            Self::CreateDelegationToken => 2,
+            Self::RenewDelegationToken => 2,
+            Self::ExpireDelegationToken => 2,
+            Self::DescribeDelegationToken => 2,
             Self::DeleteGroups => 2,
             Self::ElectLeaders => 2,
             Self::IncrementalAlterConfigs => 1,
@@ -425,6 +555,7 @@ impl ApiKey {
             Self::UpdateFeatures => 0,
             Self::DescribeCluster => 0,
             Self::DescribeProducers => 0,
+            Self::UnregisterBroker => 0,
             Self::DescribeTransactions => 0,
             Self::ListTransactions => 0,
             Self::ConsumerGroupHeartbeat => 0,
@@ -432,8 +563,24 @@ impl ApiKey {
             Self::GetTelemetrySubscriptions => 0,
             Self::ListConfigResources => 0,
             Self::DescribeTopicPartitions => 0,
+            Self::ShareGroupHeartbeat => 1,
+            Self::ShareGroupDescribe => 1,
+            Self::ShareFetch => 1,
+            Self::ShareAcknowledge => 1,
+            Self::AddRaftVoter => 0,
+            Self::RemoveRaftVoter => 0,
+            Self::InitializeShareGroupState => 0,
+            Self::ReadShareGroupState => 0,
+            Self::WriteShareGroupState => 0,
+            Self::DeleteShareGroupState => 0,
+            Self::ReadShareGroupStateSummary => 0,
             Self::StreamsGroupHeartbeat => 0,
             Self::StreamsGroupDescribe => 0,
+            Self::DescribeShareGroupOffsets => 0,
+            Self::AlterShareGroupOffsets => 0,
+            Self::DeleteShareGroupOffsets => 0,
+            Self::StreamsGroupTopologyDescriptionUpdate => 0,
+            Self::UnregisterController => 0,
         }
     }
 
@@ -458,6 +605,10 @@ impl ApiKey {
                 | Self::AlterConfigs
                 | Self::SaslAuthenticate
                 | Self::CreatePartitions
+                | Self::CreateDelegationToken
+                | Self::RenewDelegationToken
+                | Self::ExpireDelegationToken
+                | Self::DescribeDelegationToken
                 | Self::ElectLeaders
                 | Self::IncrementalAlterConfigs
                 | Self::AlterPartitionReassignments
@@ -468,6 +619,10 @@ impl ApiKey {
                 | Self::DescribeQuorum
                 | Self::UpdateFeatures
                 | Self::DescribeCluster
+                | Self::UnregisterBroker
+                | Self::AddRaftVoter
+                | Self::RemoveRaftVoter
+                | Self::UnregisterController
         )
     }
 }

@@ -80,6 +80,14 @@ pub enum RequestBody {
     SaslAuthenticate(SaslAuthenticateRequest),
     /// CreatePartitions.
     CreatePartitions(CreatePartitionsRequest),
+    /// CreateDelegationToken.
+    CreateDelegationToken(CreateDelegationTokenRequest),
+    /// RenewDelegationToken.
+    RenewDelegationToken(RenewDelegationTokenRequest),
+    /// ExpireDelegationToken.
+    ExpireDelegationToken(ExpireDelegationTokenRequest),
+    /// DescribeDelegationToken.
+    DescribeDelegationToken(DescribeDelegationTokenRequest),
     /// DeleteGroups.
     DeleteGroups(DeleteGroupsRequest),
     /// ElectLeaders.
@@ -108,6 +116,8 @@ pub enum RequestBody {
     DescribeCluster(DescribeClusterRequest),
     /// DescribeProducers.
     DescribeProducers(DescribeProducersRequest),
+    /// UnregisterBroker.
+    UnregisterBroker(UnregisterBrokerRequest),
     /// DescribeTransactions.
     DescribeTransactions(DescribeTransactionsRequest),
     /// ListTransactions.
@@ -122,10 +132,42 @@ pub enum RequestBody {
     ListConfigResources(ListConfigResourcesRequest),
     /// DescribeTopicPartitions.
     DescribeTopicPartitions(DescribeTopicPartitionsRequest),
+    /// ShareGroupHeartbeat.
+    ShareGroupHeartbeat(ShareGroupHeartbeatRequest),
+    /// ShareGroupDescribe.
+    ShareGroupDescribe(ShareGroupDescribeRequest),
+    /// ShareFetch.
+    ShareFetch(ShareFetchRequest),
+    /// ShareAcknowledge.
+    ShareAcknowledge(ShareAcknowledgeRequest),
+    /// AddRaftVoter.
+    AddRaftVoter(AddRaftVoterRequest),
+    /// RemoveRaftVoter.
+    RemoveRaftVoter(RemoveRaftVoterRequest),
+    /// InitializeShareGroupState.
+    InitializeShareGroupState(InitializeShareGroupStateRequest),
+    /// ReadShareGroupState.
+    ReadShareGroupState(ReadShareGroupStateRequest),
+    /// WriteShareGroupState.
+    WriteShareGroupState(WriteShareGroupStateRequest),
+    /// DeleteShareGroupState.
+    DeleteShareGroupState(DeleteShareGroupStateRequest),
+    /// ReadShareGroupStateSummary.
+    ReadShareGroupStateSummary(ReadShareGroupStateSummaryRequest),
     /// StreamsGroupHeartbeat.
     StreamsGroupHeartbeat(StreamsGroupHeartbeatRequest),
     /// StreamsGroupDescribe.
     StreamsGroupDescribe(StreamsGroupDescribeRequest),
+    /// DescribeShareGroupOffsets.
+    DescribeShareGroupOffsets(DescribeShareGroupOffsetsRequest),
+    /// AlterShareGroupOffsets.
+    AlterShareGroupOffsets(AlterShareGroupOffsetsRequest),
+    /// DeleteShareGroupOffsets.
+    DeleteShareGroupOffsets(DeleteShareGroupOffsetsRequest),
+    /// StreamsGroupTopologyDescriptionUpdate.
+    StreamsGroupTopologyDescriptionUpdate(StreamsGroupTopologyDescriptionUpdateRequest),
+    /// UnregisterController.
+    UnregisterController(UnregisterControllerRequest),
 }
 
 impl RequestBody {
@@ -166,6 +208,10 @@ impl RequestBody {
             Self::DescribeLogDirs(_) => ApiKey::DescribeLogDirs,
             Self::SaslAuthenticate(_) => ApiKey::SaslAuthenticate,
             Self::CreatePartitions(_) => ApiKey::CreatePartitions,
+            Self::CreateDelegationToken(_) => ApiKey::CreateDelegationToken,
+            Self::RenewDelegationToken(_) => ApiKey::RenewDelegationToken,
+            Self::ExpireDelegationToken(_) => ApiKey::ExpireDelegationToken,
+            Self::DescribeDelegationToken(_) => ApiKey::DescribeDelegationToken,
             Self::DeleteGroups(_) => ApiKey::DeleteGroups,
             Self::ElectLeaders(_) => ApiKey::ElectLeaders,
             Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
@@ -180,6 +226,7 @@ impl RequestBody {
             Self::UpdateFeatures(_) => ApiKey::UpdateFeatures,
             Self::DescribeCluster(_) => ApiKey::DescribeCluster,
             Self::DescribeProducers(_) => ApiKey::DescribeProducers,
+            Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
             Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
@@ -187,8 +234,24 @@ impl RequestBody {
             Self::GetTelemetrySubscriptions(_) => ApiKey::GetTelemetrySubscriptions,
             Self::ListConfigResources(_) => ApiKey::ListConfigResources,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
+            Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
+            Self::ShareGroupDescribe(_) => ApiKey::ShareGroupDescribe,
+            Self::ShareFetch(_) => ApiKey::ShareFetch,
+            Self::ShareAcknowledge(_) => ApiKey::ShareAcknowledge,
+            Self::AddRaftVoter(_) => ApiKey::AddRaftVoter,
+            Self::RemoveRaftVoter(_) => ApiKey::RemoveRaftVoter,
+            Self::InitializeShareGroupState(_) => ApiKey::InitializeShareGroupState,
+            Self::ReadShareGroupState(_) => ApiKey::ReadShareGroupState,
+            Self::WriteShareGroupState(_) => ApiKey::WriteShareGroupState,
+            Self::DeleteShareGroupState(_) => ApiKey::DeleteShareGroupState,
+            Self::ReadShareGroupStateSummary(_) => ApiKey::ReadShareGroupStateSummary,
             Self::StreamsGroupHeartbeat(_) => ApiKey::StreamsGroupHeartbeat,
             Self::StreamsGroupDescribe(_) => ApiKey::StreamsGroupDescribe,
+            Self::DescribeShareGroupOffsets(_) => ApiKey::DescribeShareGroupOffsets,
+            Self::AlterShareGroupOffsets(_) => ApiKey::AlterShareGroupOffsets,
+            Self::DeleteShareGroupOffsets(_) => ApiKey::DeleteShareGroupOffsets,
+            Self::StreamsGroupTopologyDescriptionUpdate(_) => ApiKey::StreamsGroupTopologyDescriptionUpdate,
+            Self::UnregisterController(_) => ApiKey::UnregisterController,
         }
     }
 
@@ -235,6 +298,18 @@ impl RequestBody {
             ApiKey::DescribeLogDirs => Self::DescribeLogDirs(DescribeLogDirsRequest::decode(r, version)?),
             ApiKey::SaslAuthenticate => Self::SaslAuthenticate(SaslAuthenticateRequest::decode(r, version)?),
             ApiKey::CreatePartitions => Self::CreatePartitions(CreatePartitionsRequest::decode(r, version)?),
+            ApiKey::CreateDelegationToken => {
+                Self::CreateDelegationToken(CreateDelegationTokenRequest::decode(r, version)?)
+            }
+            ApiKey::RenewDelegationToken => {
+                Self::RenewDelegationToken(RenewDelegationTokenRequest::decode(r, version)?)
+            }
+            ApiKey::ExpireDelegationToken => {
+                Self::ExpireDelegationToken(ExpireDelegationTokenRequest::decode(r, version)?)
+            }
+            ApiKey::DescribeDelegationToken => {
+                Self::DescribeDelegationToken(DescribeDelegationTokenRequest::decode(r, version)?)
+            }
             ApiKey::DeleteGroups => Self::DeleteGroups(DeleteGroupsRequest::decode(r, version)?),
             ApiKey::ElectLeaders => Self::ElectLeaders(ElectLeadersRequest::decode(r, version)?),
             ApiKey::IncrementalAlterConfigs => {
@@ -265,6 +340,7 @@ impl RequestBody {
             ApiKey::DescribeProducers => {
                 Self::DescribeProducers(DescribeProducersRequest::decode(r, version)?)
             }
+            ApiKey::UnregisterBroker => Self::UnregisterBroker(UnregisterBrokerRequest::decode(r, version)?),
             ApiKey::DescribeTransactions => {
                 Self::DescribeTransactions(DescribeTransactionsRequest::decode(r, version)?)
             }
@@ -284,11 +360,51 @@ impl RequestBody {
             ApiKey::DescribeTopicPartitions => {
                 Self::DescribeTopicPartitions(DescribeTopicPartitionsRequest::decode(r, version)?)
             }
+            ApiKey::ShareGroupHeartbeat => {
+                Self::ShareGroupHeartbeat(ShareGroupHeartbeatRequest::decode(r, version)?)
+            }
+            ApiKey::ShareGroupDescribe => {
+                Self::ShareGroupDescribe(ShareGroupDescribeRequest::decode(r, version)?)
+            }
+            ApiKey::ShareFetch => Self::ShareFetch(ShareFetchRequest::decode(r, version)?),
+            ApiKey::ShareAcknowledge => Self::ShareAcknowledge(ShareAcknowledgeRequest::decode(r, version)?),
+            ApiKey::AddRaftVoter => Self::AddRaftVoter(AddRaftVoterRequest::decode(r, version)?),
+            ApiKey::RemoveRaftVoter => Self::RemoveRaftVoter(RemoveRaftVoterRequest::decode(r, version)?),
+            ApiKey::InitializeShareGroupState => {
+                Self::InitializeShareGroupState(InitializeShareGroupStateRequest::decode(r, version)?)
+            }
+            ApiKey::ReadShareGroupState => {
+                Self::ReadShareGroupState(ReadShareGroupStateRequest::decode(r, version)?)
+            }
+            ApiKey::WriteShareGroupState => {
+                Self::WriteShareGroupState(WriteShareGroupStateRequest::decode(r, version)?)
+            }
+            ApiKey::DeleteShareGroupState => {
+                Self::DeleteShareGroupState(DeleteShareGroupStateRequest::decode(r, version)?)
+            }
+            ApiKey::ReadShareGroupStateSummary => {
+                Self::ReadShareGroupStateSummary(ReadShareGroupStateSummaryRequest::decode(r, version)?)
+            }
             ApiKey::StreamsGroupHeartbeat => {
                 Self::StreamsGroupHeartbeat(StreamsGroupHeartbeatRequest::decode(r, version)?)
             }
             ApiKey::StreamsGroupDescribe => {
                 Self::StreamsGroupDescribe(StreamsGroupDescribeRequest::decode(r, version)?)
+            }
+            ApiKey::DescribeShareGroupOffsets => {
+                Self::DescribeShareGroupOffsets(DescribeShareGroupOffsetsRequest::decode(r, version)?)
+            }
+            ApiKey::AlterShareGroupOffsets => {
+                Self::AlterShareGroupOffsets(AlterShareGroupOffsetsRequest::decode(r, version)?)
+            }
+            ApiKey::DeleteShareGroupOffsets => {
+                Self::DeleteShareGroupOffsets(DeleteShareGroupOffsetsRequest::decode(r, version)?)
+            }
+            ApiKey::StreamsGroupTopologyDescriptionUpdate => Self::StreamsGroupTopologyDescriptionUpdate(
+                StreamsGroupTopologyDescriptionUpdateRequest::decode(r, version)?,
+            ),
+            ApiKey::UnregisterController => {
+                Self::UnregisterController(UnregisterControllerRequest::decode(r, version)?)
             }
         })
     }
@@ -331,6 +447,10 @@ impl RequestBody {
             Self::DescribeLogDirs(it) => it.encode(w, version),
             Self::SaslAuthenticate(it) => it.encode(w, version),
             Self::CreatePartitions(it) => it.encode(w, version),
+            Self::CreateDelegationToken(it) => it.encode(w, version),
+            Self::RenewDelegationToken(it) => it.encode(w, version),
+            Self::ExpireDelegationToken(it) => it.encode(w, version),
+            Self::DescribeDelegationToken(it) => it.encode(w, version),
             Self::DeleteGroups(it) => it.encode(w, version),
             Self::ElectLeaders(it) => it.encode(w, version),
             Self::IncrementalAlterConfigs(it) => it.encode(w, version),
@@ -345,6 +465,7 @@ impl RequestBody {
             Self::UpdateFeatures(it) => it.encode(w, version),
             Self::DescribeCluster(it) => it.encode(w, version),
             Self::DescribeProducers(it) => it.encode(w, version),
+            Self::UnregisterBroker(it) => it.encode(w, version),
             Self::DescribeTransactions(it) => it.encode(w, version),
             Self::ListTransactions(it) => it.encode(w, version),
             Self::ConsumerGroupHeartbeat(it) => it.encode(w, version),
@@ -352,8 +473,24 @@ impl RequestBody {
             Self::GetTelemetrySubscriptions(it) => it.encode(w, version),
             Self::ListConfigResources(it) => it.encode(w, version),
             Self::DescribeTopicPartitions(it) => it.encode(w, version),
+            Self::ShareGroupHeartbeat(it) => it.encode(w, version),
+            Self::ShareGroupDescribe(it) => it.encode(w, version),
+            Self::ShareFetch(it) => it.encode(w, version),
+            Self::ShareAcknowledge(it) => it.encode(w, version),
+            Self::AddRaftVoter(it) => it.encode(w, version),
+            Self::RemoveRaftVoter(it) => it.encode(w, version),
+            Self::InitializeShareGroupState(it) => it.encode(w, version),
+            Self::ReadShareGroupState(it) => it.encode(w, version),
+            Self::WriteShareGroupState(it) => it.encode(w, version),
+            Self::DeleteShareGroupState(it) => it.encode(w, version),
+            Self::ReadShareGroupStateSummary(it) => it.encode(w, version),
             Self::StreamsGroupHeartbeat(it) => it.encode(w, version),
             Self::StreamsGroupDescribe(it) => it.encode(w, version),
+            Self::DescribeShareGroupOffsets(it) => it.encode(w, version),
+            Self::AlterShareGroupOffsets(it) => it.encode(w, version),
+            Self::DeleteShareGroupOffsets(it) => it.encode(w, version),
+            Self::StreamsGroupTopologyDescriptionUpdate(it) => it.encode(w, version),
+            Self::UnregisterController(it) => it.encode(w, version),
         }
     }
 }
@@ -528,6 +665,26 @@ impl From<CreatePartitionsRequest> for RequestBody {
         Self::CreatePartitions(it)
     }
 }
+impl From<CreateDelegationTokenRequest> for RequestBody {
+    fn from(it: CreateDelegationTokenRequest) -> Self {
+        Self::CreateDelegationToken(it)
+    }
+}
+impl From<RenewDelegationTokenRequest> for RequestBody {
+    fn from(it: RenewDelegationTokenRequest) -> Self {
+        Self::RenewDelegationToken(it)
+    }
+}
+impl From<ExpireDelegationTokenRequest> for RequestBody {
+    fn from(it: ExpireDelegationTokenRequest) -> Self {
+        Self::ExpireDelegationToken(it)
+    }
+}
+impl From<DescribeDelegationTokenRequest> for RequestBody {
+    fn from(it: DescribeDelegationTokenRequest) -> Self {
+        Self::DescribeDelegationToken(it)
+    }
+}
 impl From<DeleteGroupsRequest> for RequestBody {
     fn from(it: DeleteGroupsRequest) -> Self {
         Self::DeleteGroups(it)
@@ -598,6 +755,11 @@ impl From<DescribeProducersRequest> for RequestBody {
         Self::DescribeProducers(it)
     }
 }
+impl From<UnregisterBrokerRequest> for RequestBody {
+    fn from(it: UnregisterBrokerRequest) -> Self {
+        Self::UnregisterBroker(it)
+    }
+}
 impl From<DescribeTransactionsRequest> for RequestBody {
     fn from(it: DescribeTransactionsRequest) -> Self {
         Self::DescribeTransactions(it)
@@ -633,6 +795,61 @@ impl From<DescribeTopicPartitionsRequest> for RequestBody {
         Self::DescribeTopicPartitions(it)
     }
 }
+impl From<ShareGroupHeartbeatRequest> for RequestBody {
+    fn from(it: ShareGroupHeartbeatRequest) -> Self {
+        Self::ShareGroupHeartbeat(it)
+    }
+}
+impl From<ShareGroupDescribeRequest> for RequestBody {
+    fn from(it: ShareGroupDescribeRequest) -> Self {
+        Self::ShareGroupDescribe(it)
+    }
+}
+impl From<ShareFetchRequest> for RequestBody {
+    fn from(it: ShareFetchRequest) -> Self {
+        Self::ShareFetch(it)
+    }
+}
+impl From<ShareAcknowledgeRequest> for RequestBody {
+    fn from(it: ShareAcknowledgeRequest) -> Self {
+        Self::ShareAcknowledge(it)
+    }
+}
+impl From<AddRaftVoterRequest> for RequestBody {
+    fn from(it: AddRaftVoterRequest) -> Self {
+        Self::AddRaftVoter(it)
+    }
+}
+impl From<RemoveRaftVoterRequest> for RequestBody {
+    fn from(it: RemoveRaftVoterRequest) -> Self {
+        Self::RemoveRaftVoter(it)
+    }
+}
+impl From<InitializeShareGroupStateRequest> for RequestBody {
+    fn from(it: InitializeShareGroupStateRequest) -> Self {
+        Self::InitializeShareGroupState(it)
+    }
+}
+impl From<ReadShareGroupStateRequest> for RequestBody {
+    fn from(it: ReadShareGroupStateRequest) -> Self {
+        Self::ReadShareGroupState(it)
+    }
+}
+impl From<WriteShareGroupStateRequest> for RequestBody {
+    fn from(it: WriteShareGroupStateRequest) -> Self {
+        Self::WriteShareGroupState(it)
+    }
+}
+impl From<DeleteShareGroupStateRequest> for RequestBody {
+    fn from(it: DeleteShareGroupStateRequest) -> Self {
+        Self::DeleteShareGroupState(it)
+    }
+}
+impl From<ReadShareGroupStateSummaryRequest> for RequestBody {
+    fn from(it: ReadShareGroupStateSummaryRequest) -> Self {
+        Self::ReadShareGroupStateSummary(it)
+    }
+}
 impl From<StreamsGroupHeartbeatRequest> for RequestBody {
     fn from(it: StreamsGroupHeartbeatRequest) -> Self {
         Self::StreamsGroupHeartbeat(it)
@@ -641,6 +858,31 @@ impl From<StreamsGroupHeartbeatRequest> for RequestBody {
 impl From<StreamsGroupDescribeRequest> for RequestBody {
     fn from(it: StreamsGroupDescribeRequest) -> Self {
         Self::StreamsGroupDescribe(it)
+    }
+}
+impl From<DescribeShareGroupOffsetsRequest> for RequestBody {
+    fn from(it: DescribeShareGroupOffsetsRequest) -> Self {
+        Self::DescribeShareGroupOffsets(it)
+    }
+}
+impl From<AlterShareGroupOffsetsRequest> for RequestBody {
+    fn from(it: AlterShareGroupOffsetsRequest) -> Self {
+        Self::AlterShareGroupOffsets(it)
+    }
+}
+impl From<DeleteShareGroupOffsetsRequest> for RequestBody {
+    fn from(it: DeleteShareGroupOffsetsRequest) -> Self {
+        Self::DeleteShareGroupOffsets(it)
+    }
+}
+impl From<StreamsGroupTopologyDescriptionUpdateRequest> for RequestBody {
+    fn from(it: StreamsGroupTopologyDescriptionUpdateRequest) -> Self {
+        Self::StreamsGroupTopologyDescriptionUpdate(it)
+    }
+}
+impl From<UnregisterControllerRequest> for RequestBody {
+    fn from(it: UnregisterControllerRequest) -> Self {
+        Self::UnregisterController(it)
     }
 }
 
@@ -717,6 +959,14 @@ pub enum ResponseBody {
     SaslAuthenticate(SaslAuthenticateResponse),
     /// CreatePartitions.
     CreatePartitions(CreatePartitionsResponse),
+    /// CreateDelegationToken.
+    CreateDelegationToken(CreateDelegationTokenResponse),
+    /// RenewDelegationToken.
+    RenewDelegationToken(RenewDelegationTokenResponse),
+    /// ExpireDelegationToken.
+    ExpireDelegationToken(ExpireDelegationTokenResponse),
+    /// DescribeDelegationToken.
+    DescribeDelegationToken(DescribeDelegationTokenResponse),
     /// DeleteGroups.
     DeleteGroups(DeleteGroupsResponse),
     /// ElectLeaders.
@@ -745,6 +995,8 @@ pub enum ResponseBody {
     DescribeCluster(DescribeClusterResponse),
     /// DescribeProducers.
     DescribeProducers(DescribeProducersResponse),
+    /// UnregisterBroker.
+    UnregisterBroker(UnregisterBrokerResponse),
     /// DescribeTransactions.
     DescribeTransactions(DescribeTransactionsResponse),
     /// ListTransactions.
@@ -759,10 +1011,42 @@ pub enum ResponseBody {
     ListConfigResources(ListConfigResourcesResponse),
     /// DescribeTopicPartitions.
     DescribeTopicPartitions(DescribeTopicPartitionsResponse),
+    /// ShareGroupHeartbeat.
+    ShareGroupHeartbeat(ShareGroupHeartbeatResponse),
+    /// ShareGroupDescribe.
+    ShareGroupDescribe(ShareGroupDescribeResponse),
+    /// ShareFetch.
+    ShareFetch(ShareFetchResponse),
+    /// ShareAcknowledge.
+    ShareAcknowledge(ShareAcknowledgeResponse),
+    /// AddRaftVoter.
+    AddRaftVoter(AddRaftVoterResponse),
+    /// RemoveRaftVoter.
+    RemoveRaftVoter(RemoveRaftVoterResponse),
+    /// InitializeShareGroupState.
+    InitializeShareGroupState(InitializeShareGroupStateResponse),
+    /// ReadShareGroupState.
+    ReadShareGroupState(ReadShareGroupStateResponse),
+    /// WriteShareGroupState.
+    WriteShareGroupState(WriteShareGroupStateResponse),
+    /// DeleteShareGroupState.
+    DeleteShareGroupState(DeleteShareGroupStateResponse),
+    /// ReadShareGroupStateSummary.
+    ReadShareGroupStateSummary(ReadShareGroupStateSummaryResponse),
     /// StreamsGroupHeartbeat.
     StreamsGroupHeartbeat(StreamsGroupHeartbeatResponse),
     /// StreamsGroupDescribe.
     StreamsGroupDescribe(StreamsGroupDescribeResponse),
+    /// DescribeShareGroupOffsets.
+    DescribeShareGroupOffsets(DescribeShareGroupOffsetsResponse),
+    /// AlterShareGroupOffsets.
+    AlterShareGroupOffsets(AlterShareGroupOffsetsResponse),
+    /// DeleteShareGroupOffsets.
+    DeleteShareGroupOffsets(DeleteShareGroupOffsetsResponse),
+    /// StreamsGroupTopologyDescriptionUpdate.
+    StreamsGroupTopologyDescriptionUpdate(StreamsGroupTopologyDescriptionUpdateResponse),
+    /// UnregisterController.
+    UnregisterController(UnregisterControllerResponse),
 }
 
 impl ResponseBody {
@@ -803,6 +1087,10 @@ impl ResponseBody {
             Self::DescribeLogDirs(_) => ApiKey::DescribeLogDirs,
             Self::SaslAuthenticate(_) => ApiKey::SaslAuthenticate,
             Self::CreatePartitions(_) => ApiKey::CreatePartitions,
+            Self::CreateDelegationToken(_) => ApiKey::CreateDelegationToken,
+            Self::RenewDelegationToken(_) => ApiKey::RenewDelegationToken,
+            Self::ExpireDelegationToken(_) => ApiKey::ExpireDelegationToken,
+            Self::DescribeDelegationToken(_) => ApiKey::DescribeDelegationToken,
             Self::DeleteGroups(_) => ApiKey::DeleteGroups,
             Self::ElectLeaders(_) => ApiKey::ElectLeaders,
             Self::IncrementalAlterConfigs(_) => ApiKey::IncrementalAlterConfigs,
@@ -817,6 +1105,7 @@ impl ResponseBody {
             Self::UpdateFeatures(_) => ApiKey::UpdateFeatures,
             Self::DescribeCluster(_) => ApiKey::DescribeCluster,
             Self::DescribeProducers(_) => ApiKey::DescribeProducers,
+            Self::UnregisterBroker(_) => ApiKey::UnregisterBroker,
             Self::DescribeTransactions(_) => ApiKey::DescribeTransactions,
             Self::ListTransactions(_) => ApiKey::ListTransactions,
             Self::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
@@ -824,8 +1113,24 @@ impl ResponseBody {
             Self::GetTelemetrySubscriptions(_) => ApiKey::GetTelemetrySubscriptions,
             Self::ListConfigResources(_) => ApiKey::ListConfigResources,
             Self::DescribeTopicPartitions(_) => ApiKey::DescribeTopicPartitions,
+            Self::ShareGroupHeartbeat(_) => ApiKey::ShareGroupHeartbeat,
+            Self::ShareGroupDescribe(_) => ApiKey::ShareGroupDescribe,
+            Self::ShareFetch(_) => ApiKey::ShareFetch,
+            Self::ShareAcknowledge(_) => ApiKey::ShareAcknowledge,
+            Self::AddRaftVoter(_) => ApiKey::AddRaftVoter,
+            Self::RemoveRaftVoter(_) => ApiKey::RemoveRaftVoter,
+            Self::InitializeShareGroupState(_) => ApiKey::InitializeShareGroupState,
+            Self::ReadShareGroupState(_) => ApiKey::ReadShareGroupState,
+            Self::WriteShareGroupState(_) => ApiKey::WriteShareGroupState,
+            Self::DeleteShareGroupState(_) => ApiKey::DeleteShareGroupState,
+            Self::ReadShareGroupStateSummary(_) => ApiKey::ReadShareGroupStateSummary,
             Self::StreamsGroupHeartbeat(_) => ApiKey::StreamsGroupHeartbeat,
             Self::StreamsGroupDescribe(_) => ApiKey::StreamsGroupDescribe,
+            Self::DescribeShareGroupOffsets(_) => ApiKey::DescribeShareGroupOffsets,
+            Self::AlterShareGroupOffsets(_) => ApiKey::AlterShareGroupOffsets,
+            Self::DeleteShareGroupOffsets(_) => ApiKey::DeleteShareGroupOffsets,
+            Self::StreamsGroupTopologyDescriptionUpdate(_) => ApiKey::StreamsGroupTopologyDescriptionUpdate,
+            Self::UnregisterController(_) => ApiKey::UnregisterController,
         }
     }
 
@@ -873,6 +1178,18 @@ impl ResponseBody {
             ApiKey::DescribeLogDirs => Self::DescribeLogDirs(DescribeLogDirsResponse::decode(r, version)?),
             ApiKey::SaslAuthenticate => Self::SaslAuthenticate(SaslAuthenticateResponse::decode(r, version)?),
             ApiKey::CreatePartitions => Self::CreatePartitions(CreatePartitionsResponse::decode(r, version)?),
+            ApiKey::CreateDelegationToken => {
+                Self::CreateDelegationToken(CreateDelegationTokenResponse::decode(r, version)?)
+            }
+            ApiKey::RenewDelegationToken => {
+                Self::RenewDelegationToken(RenewDelegationTokenResponse::decode(r, version)?)
+            }
+            ApiKey::ExpireDelegationToken => {
+                Self::ExpireDelegationToken(ExpireDelegationTokenResponse::decode(r, version)?)
+            }
+            ApiKey::DescribeDelegationToken => {
+                Self::DescribeDelegationToken(DescribeDelegationTokenResponse::decode(r, version)?)
+            }
             ApiKey::DeleteGroups => Self::DeleteGroups(DeleteGroupsResponse::decode(r, version)?),
             ApiKey::ElectLeaders => Self::ElectLeaders(ElectLeadersResponse::decode(r, version)?),
             ApiKey::IncrementalAlterConfigs => {
@@ -903,6 +1220,7 @@ impl ResponseBody {
             ApiKey::DescribeProducers => {
                 Self::DescribeProducers(DescribeProducersResponse::decode(r, version)?)
             }
+            ApiKey::UnregisterBroker => Self::UnregisterBroker(UnregisterBrokerResponse::decode(r, version)?),
             ApiKey::DescribeTransactions => {
                 Self::DescribeTransactions(DescribeTransactionsResponse::decode(r, version)?)
             }
@@ -922,11 +1240,51 @@ impl ResponseBody {
             ApiKey::DescribeTopicPartitions => {
                 Self::DescribeTopicPartitions(DescribeTopicPartitionsResponse::decode(r, version)?)
             }
+            ApiKey::ShareGroupHeartbeat => {
+                Self::ShareGroupHeartbeat(ShareGroupHeartbeatResponse::decode(r, version)?)
+            }
+            ApiKey::ShareGroupDescribe => {
+                Self::ShareGroupDescribe(ShareGroupDescribeResponse::decode(r, version)?)
+            }
+            ApiKey::ShareFetch => Self::ShareFetch(ShareFetchResponse::decode(r, version)?),
+            ApiKey::ShareAcknowledge => Self::ShareAcknowledge(ShareAcknowledgeResponse::decode(r, version)?),
+            ApiKey::AddRaftVoter => Self::AddRaftVoter(AddRaftVoterResponse::decode(r, version)?),
+            ApiKey::RemoveRaftVoter => Self::RemoveRaftVoter(RemoveRaftVoterResponse::decode(r, version)?),
+            ApiKey::InitializeShareGroupState => {
+                Self::InitializeShareGroupState(InitializeShareGroupStateResponse::decode(r, version)?)
+            }
+            ApiKey::ReadShareGroupState => {
+                Self::ReadShareGroupState(ReadShareGroupStateResponse::decode(r, version)?)
+            }
+            ApiKey::WriteShareGroupState => {
+                Self::WriteShareGroupState(WriteShareGroupStateResponse::decode(r, version)?)
+            }
+            ApiKey::DeleteShareGroupState => {
+                Self::DeleteShareGroupState(DeleteShareGroupStateResponse::decode(r, version)?)
+            }
+            ApiKey::ReadShareGroupStateSummary => {
+                Self::ReadShareGroupStateSummary(ReadShareGroupStateSummaryResponse::decode(r, version)?)
+            }
             ApiKey::StreamsGroupHeartbeat => {
                 Self::StreamsGroupHeartbeat(StreamsGroupHeartbeatResponse::decode(r, version)?)
             }
             ApiKey::StreamsGroupDescribe => {
                 Self::StreamsGroupDescribe(StreamsGroupDescribeResponse::decode(r, version)?)
+            }
+            ApiKey::DescribeShareGroupOffsets => {
+                Self::DescribeShareGroupOffsets(DescribeShareGroupOffsetsResponse::decode(r, version)?)
+            }
+            ApiKey::AlterShareGroupOffsets => {
+                Self::AlterShareGroupOffsets(AlterShareGroupOffsetsResponse::decode(r, version)?)
+            }
+            ApiKey::DeleteShareGroupOffsets => {
+                Self::DeleteShareGroupOffsets(DeleteShareGroupOffsetsResponse::decode(r, version)?)
+            }
+            ApiKey::StreamsGroupTopologyDescriptionUpdate => Self::StreamsGroupTopologyDescriptionUpdate(
+                StreamsGroupTopologyDescriptionUpdateResponse::decode(r, version)?,
+            ),
+            ApiKey::UnregisterController => {
+                Self::UnregisterController(UnregisterControllerResponse::decode(r, version)?)
             }
         })
     }
@@ -968,6 +1326,10 @@ impl ResponseBody {
             Self::DescribeLogDirs(it) => it.encode(w, version),
             Self::SaslAuthenticate(it) => it.encode(w, version),
             Self::CreatePartitions(it) => it.encode(w, version),
+            Self::CreateDelegationToken(it) => it.encode(w, version),
+            Self::RenewDelegationToken(it) => it.encode(w, version),
+            Self::ExpireDelegationToken(it) => it.encode(w, version),
+            Self::DescribeDelegationToken(it) => it.encode(w, version),
             Self::DeleteGroups(it) => it.encode(w, version),
             Self::ElectLeaders(it) => it.encode(w, version),
             Self::IncrementalAlterConfigs(it) => it.encode(w, version),
@@ -982,6 +1344,7 @@ impl ResponseBody {
             Self::UpdateFeatures(it) => it.encode(w, version),
             Self::DescribeCluster(it) => it.encode(w, version),
             Self::DescribeProducers(it) => it.encode(w, version),
+            Self::UnregisterBroker(it) => it.encode(w, version),
             Self::DescribeTransactions(it) => it.encode(w, version),
             Self::ListTransactions(it) => it.encode(w, version),
             Self::ConsumerGroupHeartbeat(it) => it.encode(w, version),
@@ -989,8 +1352,24 @@ impl ResponseBody {
             Self::GetTelemetrySubscriptions(it) => it.encode(w, version),
             Self::ListConfigResources(it) => it.encode(w, version),
             Self::DescribeTopicPartitions(it) => it.encode(w, version),
+            Self::ShareGroupHeartbeat(it) => it.encode(w, version),
+            Self::ShareGroupDescribe(it) => it.encode(w, version),
+            Self::ShareFetch(it) => it.encode(w, version),
+            Self::ShareAcknowledge(it) => it.encode(w, version),
+            Self::AddRaftVoter(it) => it.encode(w, version),
+            Self::RemoveRaftVoter(it) => it.encode(w, version),
+            Self::InitializeShareGroupState(it) => it.encode(w, version),
+            Self::ReadShareGroupState(it) => it.encode(w, version),
+            Self::WriteShareGroupState(it) => it.encode(w, version),
+            Self::DeleteShareGroupState(it) => it.encode(w, version),
+            Self::ReadShareGroupStateSummary(it) => it.encode(w, version),
             Self::StreamsGroupHeartbeat(it) => it.encode(w, version),
             Self::StreamsGroupDescribe(it) => it.encode(w, version),
+            Self::DescribeShareGroupOffsets(it) => it.encode(w, version),
+            Self::AlterShareGroupOffsets(it) => it.encode(w, version),
+            Self::DeleteShareGroupOffsets(it) => it.encode(w, version),
+            Self::StreamsGroupTopologyDescriptionUpdate(it) => it.encode(w, version),
+            Self::UnregisterController(it) => it.encode(w, version),
         }
     }
 }
@@ -1165,6 +1544,26 @@ impl From<CreatePartitionsResponse> for ResponseBody {
         Self::CreatePartitions(it)
     }
 }
+impl From<CreateDelegationTokenResponse> for ResponseBody {
+    fn from(it: CreateDelegationTokenResponse) -> Self {
+        Self::CreateDelegationToken(it)
+    }
+}
+impl From<RenewDelegationTokenResponse> for ResponseBody {
+    fn from(it: RenewDelegationTokenResponse) -> Self {
+        Self::RenewDelegationToken(it)
+    }
+}
+impl From<ExpireDelegationTokenResponse> for ResponseBody {
+    fn from(it: ExpireDelegationTokenResponse) -> Self {
+        Self::ExpireDelegationToken(it)
+    }
+}
+impl From<DescribeDelegationTokenResponse> for ResponseBody {
+    fn from(it: DescribeDelegationTokenResponse) -> Self {
+        Self::DescribeDelegationToken(it)
+    }
+}
 impl From<DeleteGroupsResponse> for ResponseBody {
     fn from(it: DeleteGroupsResponse) -> Self {
         Self::DeleteGroups(it)
@@ -1235,6 +1634,11 @@ impl From<DescribeProducersResponse> for ResponseBody {
         Self::DescribeProducers(it)
     }
 }
+impl From<UnregisterBrokerResponse> for ResponseBody {
+    fn from(it: UnregisterBrokerResponse) -> Self {
+        Self::UnregisterBroker(it)
+    }
+}
 impl From<DescribeTransactionsResponse> for ResponseBody {
     fn from(it: DescribeTransactionsResponse) -> Self {
         Self::DescribeTransactions(it)
@@ -1270,6 +1674,61 @@ impl From<DescribeTopicPartitionsResponse> for ResponseBody {
         Self::DescribeTopicPartitions(it)
     }
 }
+impl From<ShareGroupHeartbeatResponse> for ResponseBody {
+    fn from(it: ShareGroupHeartbeatResponse) -> Self {
+        Self::ShareGroupHeartbeat(it)
+    }
+}
+impl From<ShareGroupDescribeResponse> for ResponseBody {
+    fn from(it: ShareGroupDescribeResponse) -> Self {
+        Self::ShareGroupDescribe(it)
+    }
+}
+impl From<ShareFetchResponse> for ResponseBody {
+    fn from(it: ShareFetchResponse) -> Self {
+        Self::ShareFetch(it)
+    }
+}
+impl From<ShareAcknowledgeResponse> for ResponseBody {
+    fn from(it: ShareAcknowledgeResponse) -> Self {
+        Self::ShareAcknowledge(it)
+    }
+}
+impl From<AddRaftVoterResponse> for ResponseBody {
+    fn from(it: AddRaftVoterResponse) -> Self {
+        Self::AddRaftVoter(it)
+    }
+}
+impl From<RemoveRaftVoterResponse> for ResponseBody {
+    fn from(it: RemoveRaftVoterResponse) -> Self {
+        Self::RemoveRaftVoter(it)
+    }
+}
+impl From<InitializeShareGroupStateResponse> for ResponseBody {
+    fn from(it: InitializeShareGroupStateResponse) -> Self {
+        Self::InitializeShareGroupState(it)
+    }
+}
+impl From<ReadShareGroupStateResponse> for ResponseBody {
+    fn from(it: ReadShareGroupStateResponse) -> Self {
+        Self::ReadShareGroupState(it)
+    }
+}
+impl From<WriteShareGroupStateResponse> for ResponseBody {
+    fn from(it: WriteShareGroupStateResponse) -> Self {
+        Self::WriteShareGroupState(it)
+    }
+}
+impl From<DeleteShareGroupStateResponse> for ResponseBody {
+    fn from(it: DeleteShareGroupStateResponse) -> Self {
+        Self::DeleteShareGroupState(it)
+    }
+}
+impl From<ReadShareGroupStateSummaryResponse> for ResponseBody {
+    fn from(it: ReadShareGroupStateSummaryResponse) -> Self {
+        Self::ReadShareGroupStateSummary(it)
+    }
+}
 impl From<StreamsGroupHeartbeatResponse> for ResponseBody {
     fn from(it: StreamsGroupHeartbeatResponse) -> Self {
         Self::StreamsGroupHeartbeat(it)
@@ -1278,5 +1737,30 @@ impl From<StreamsGroupHeartbeatResponse> for ResponseBody {
 impl From<StreamsGroupDescribeResponse> for ResponseBody {
     fn from(it: StreamsGroupDescribeResponse) -> Self {
         Self::StreamsGroupDescribe(it)
+    }
+}
+impl From<DescribeShareGroupOffsetsResponse> for ResponseBody {
+    fn from(it: DescribeShareGroupOffsetsResponse) -> Self {
+        Self::DescribeShareGroupOffsets(it)
+    }
+}
+impl From<AlterShareGroupOffsetsResponse> for ResponseBody {
+    fn from(it: AlterShareGroupOffsetsResponse) -> Self {
+        Self::AlterShareGroupOffsets(it)
+    }
+}
+impl From<DeleteShareGroupOffsetsResponse> for ResponseBody {
+    fn from(it: DeleteShareGroupOffsetsResponse) -> Self {
+        Self::DeleteShareGroupOffsets(it)
+    }
+}
+impl From<StreamsGroupTopologyDescriptionUpdateResponse> for ResponseBody {
+    fn from(it: StreamsGroupTopologyDescriptionUpdateResponse) -> Self {
+        Self::StreamsGroupTopologyDescriptionUpdate(it)
+    }
+}
+impl From<UnregisterControllerResponse> for ResponseBody {
+    fn from(it: UnregisterControllerResponse) -> Self {
+        Self::UnregisterController(it)
     }
 }

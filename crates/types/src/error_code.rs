@@ -40,7 +40,7 @@ macro_rules! error_codes {
 
 impl ErrorCode {
     /// The number on the wire.
-    pub fn code(self) -> i16 {
+    pub const fn code(self) -> i16 {
         self as i16
     }
 

@@ -2,8 +2,8 @@
 
 use fencepost_broker::{Listener, Outcome};
 use fencepost_protocol::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, MetadataRequest, UpdateFeaturesRequest,
-    metadata_request, update_features_request,
+    ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, MetadataRequest,
+    UnregisterBrokerRequest, UpdateFeaturesRequest, metadata_request, update_features_request,
 };
 use fencepost_protocol::{ApiKey, encode_request};
 use fencepost_types::wire::{Reader, Writer};
@@ -76,7 +76,7 @@ fn what_cannot_be_answered_closes_the_connection() {
         header(ApiKey::Produce.code(), 2).into_bytes(),
         header(ApiKey::InitProducerId.code(), 6).into_bytes(),
         header(ApiKey::Heartbeat.code(), 0).into_bytes(),
-        header(ApiKey::StreamsGroupHeartbeat.code(), 0).into_bytes(),
+        header(ApiKey::StreamsGroupHeartbeat.code(), 2).into_bytes(),
         whole.slice(..whole.len() - 1),
         whole.slice(..6),
         bytes::Bytes::new(),
@@ -103,6 +103,30 @@ fn what_is_advertised_is_what_old_clients_probe_for() {
     assert_eq!(range(ApiKey::InitProducerId), (0, 5));
     let silent = ApiKey::GetTelemetrySubscriptions.code();
     assert!(answer.api_keys.iter().all(|row| row.api_key != silent));
+}
+
+/// Issue 12, C22: what is advertised is what a combined node of Kafka 4.4.0 advertises, API by API and version by version, but for
+/// AddPartitionsToTxn, whose later versions are for brokers. Tools guess a broker's version from this list.
+#[test]
+fn what_is_advertised_is_what_kafka_advertises() {
+    let recorded = include_str!("../../../../testing/conformance/api-versions.json");
+    let row = |line: &str| -> Option<(i16, i16, i16)> {
+        let inner = line.trim().trim_end_matches(',').strip_prefix('[')?.strip_suffix(']')?;
+        let parts: Vec<&str> = inner.split(", ").collect();
+        let number = |at: usize| parts.get(at)?.parse().ok();
+        Some((number(0)?, number(2)?, number(3)?))
+    };
+    let mut kafka: Vec<_> = recorded.lines().filter_map(row).collect();
+    assert!(kafka.len() > 70, "{}", kafka.len());
+    for (key, _, max) in &mut kafka {
+        if *key == ApiKey::AddPartitionsToTxn.code() {
+            *max = 3;
+        }
+    }
+    let answer = World::new().client().ask(4, &api_versions());
+    let ours: Vec<_> =
+        answer.api_keys.iter().map(|row| (row.api_key, row.min_version, row.max_version)).collect();
+    assert_eq!(ours, kafka);
 }
 
 /// `unstable.api.versions.enable` offers InitProducerId 6, and answers it; without it the connection is closed.
@@ -272,4 +296,19 @@ fn topics_have_ids() {
     let by_id = metadata_request::Topics { topic_id: created, name: None };
     let answer = world.client().ask(12, &MetadataRequest { topics: Some(vec![by_id]), ..Default::default() });
     assert_eq!(answer.topics[0].error_code, 0);
+}
+
+/// Decision 26; issue 12, C22: the running broker does not unregister itself and goes on to serve. Kafka's would answer NONE and be a stranger
+/// to its own controller from then on.
+#[test]
+fn a_running_broker_is_not_unregistered() {
+    let world = World::new();
+    let client = world.client();
+    let unregister = |broker_id| client.ask(0, &UnregisterBrokerRequest { broker_id });
+    let own = unregister(1);
+    assert_eq!(own.error_code, ErrorCode::InvalidRequest.code());
+    let other = unregister(99);
+    assert_eq!(other.error_code, ErrorCode::BrokerIdNotRegistered.code());
+    assert_eq!(other.error_message.as_deref(), Some("Broker ID 99 is not currently registered"));
+    world.create_topic("t", 1);
 }

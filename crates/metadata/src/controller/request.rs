@@ -174,7 +174,7 @@ impl core::fmt::Display for ControllerRefusal {
             Self::NotBootstrapped => f.write_str("The metadata log is empty."),
             Self::AlreadyBootstrapped => f.write_str("The metadata log has been bootstrapped already."),
             Self::NotRegistered => f.write_str("This broker is not registered."),
-            Self::UnknownBroker(id) => write!(f, "Broker {id} is not registered."),
+            Self::UnknownBroker(id) => write!(f, "Broker ID {id} is not currently registered"),
             Self::BrokerIsAlive(id) => write!(f, "Broker {id} is running; stop it first."),
             Self::InvalidDirectories => f.write_str(
                 "A broker registers with at least one log directory, each once, none of the reserved ids.",

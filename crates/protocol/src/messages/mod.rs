@@ -6,6 +6,8 @@ pub mod add_offsets_to_txn_request;
 pub mod add_offsets_to_txn_response;
 pub mod add_partitions_to_txn_request;
 pub mod add_partitions_to_txn_response;
+pub mod add_raft_voter_request;
+pub mod add_raft_voter_response;
 pub mod alter_client_quotas_request;
 pub mod alter_client_quotas_response;
 pub mod alter_configs_request;
@@ -14,6 +16,8 @@ pub mod alter_partition_reassignments_request;
 pub mod alter_partition_reassignments_response;
 pub mod alter_replica_log_dirs_request;
 pub mod alter_replica_log_dirs_response;
+pub mod alter_share_group_offsets_request;
+pub mod alter_share_group_offsets_response;
 pub mod alter_user_scram_credentials_request;
 pub mod alter_user_scram_credentials_response;
 pub mod api_versions_request;
@@ -24,6 +28,8 @@ pub mod consumer_group_heartbeat_request;
 pub mod consumer_group_heartbeat_response;
 pub mod create_acls_request;
 pub mod create_acls_response;
+pub mod create_delegation_token_request;
+pub mod create_delegation_token_response;
 pub mod create_partitions_request;
 pub mod create_partitions_response;
 pub mod create_topics_request;
@@ -34,6 +40,10 @@ pub mod delete_groups_request;
 pub mod delete_groups_response;
 pub mod delete_records_request;
 pub mod delete_records_response;
+pub mod delete_share_group_offsets_request;
+pub mod delete_share_group_offsets_response;
+pub mod delete_share_group_state_request;
+pub mod delete_share_group_state_response;
 pub mod delete_topics_request;
 pub mod delete_topics_response;
 pub mod describe_acls_request;
@@ -44,6 +54,8 @@ pub mod describe_cluster_request;
 pub mod describe_cluster_response;
 pub mod describe_configs_request;
 pub mod describe_configs_response;
+pub mod describe_delegation_token_request;
+pub mod describe_delegation_token_response;
 pub mod describe_groups_request;
 pub mod describe_groups_response;
 pub mod describe_log_dirs_request;
@@ -52,6 +64,8 @@ pub mod describe_producers_request;
 pub mod describe_producers_response;
 pub mod describe_quorum_request;
 pub mod describe_quorum_response;
+pub mod describe_share_group_offsets_request;
+pub mod describe_share_group_offsets_response;
 pub mod describe_topic_partitions_request;
 pub mod describe_topic_partitions_response;
 pub mod describe_transactions_request;
@@ -62,6 +76,8 @@ pub mod elect_leaders_request;
 pub mod elect_leaders_response;
 pub mod end_txn_request;
 pub mod end_txn_response;
+pub mod expire_delegation_token_request;
+pub mod expire_delegation_token_response;
 pub mod fetch_request;
 pub mod fetch_response;
 pub mod find_coordinator_request;
@@ -74,6 +90,8 @@ pub mod incremental_alter_configs_request;
 pub mod incremental_alter_configs_response;
 pub mod init_producer_id_request;
 pub mod init_producer_id_response;
+pub mod initialize_share_group_state_request;
+pub mod initialize_share_group_state_response;
 pub mod join_group_request;
 pub mod join_group_response;
 pub mod leave_group_request;
@@ -100,20 +118,44 @@ pub mod offset_for_leader_epoch_request;
 pub mod offset_for_leader_epoch_response;
 pub mod produce_request;
 pub mod produce_response;
+pub mod read_share_group_state_request;
+pub mod read_share_group_state_response;
+pub mod read_share_group_state_summary_request;
+pub mod read_share_group_state_summary_response;
+pub mod remove_raft_voter_request;
+pub mod remove_raft_voter_response;
+pub mod renew_delegation_token_request;
+pub mod renew_delegation_token_response;
 pub mod sasl_authenticate_request;
 pub mod sasl_authenticate_response;
 pub mod sasl_handshake_request;
 pub mod sasl_handshake_response;
+pub mod share_acknowledge_request;
+pub mod share_acknowledge_response;
+pub mod share_fetch_request;
+pub mod share_fetch_response;
+pub mod share_group_describe_request;
+pub mod share_group_describe_response;
+pub mod share_group_heartbeat_request;
+pub mod share_group_heartbeat_response;
 pub mod streams_group_describe_request;
 pub mod streams_group_describe_response;
 pub mod streams_group_heartbeat_request;
 pub mod streams_group_heartbeat_response;
+pub mod streams_group_topology_description_update_request;
+pub mod streams_group_topology_description_update_response;
 pub mod sync_group_request;
 pub mod sync_group_response;
 pub mod txn_offset_commit_request;
 pub mod txn_offset_commit_response;
+pub mod unregister_broker_request;
+pub mod unregister_broker_response;
+pub mod unregister_controller_request;
+pub mod unregister_controller_response;
 pub mod update_features_request;
 pub mod update_features_response;
+pub mod write_share_group_state_request;
+pub mod write_share_group_state_response;
 pub mod write_txn_markers_request;
 pub mod write_txn_markers_response;
 
@@ -121,6 +163,8 @@ pub use add_offsets_to_txn_request::AddOffsetsToTxnRequest;
 pub use add_offsets_to_txn_response::AddOffsetsToTxnResponse;
 pub use add_partitions_to_txn_request::AddPartitionsToTxnRequest;
 pub use add_partitions_to_txn_response::AddPartitionsToTxnResponse;
+pub use add_raft_voter_request::AddRaftVoterRequest;
+pub use add_raft_voter_response::AddRaftVoterResponse;
 pub use alter_client_quotas_request::AlterClientQuotasRequest;
 pub use alter_client_quotas_response::AlterClientQuotasResponse;
 pub use alter_configs_request::AlterConfigsRequest;
@@ -129,6 +173,8 @@ pub use alter_partition_reassignments_request::AlterPartitionReassignmentsReques
 pub use alter_partition_reassignments_response::AlterPartitionReassignmentsResponse;
 pub use alter_replica_log_dirs_request::AlterReplicaLogDirsRequest;
 pub use alter_replica_log_dirs_response::AlterReplicaLogDirsResponse;
+pub use alter_share_group_offsets_request::AlterShareGroupOffsetsRequest;
+pub use alter_share_group_offsets_response::AlterShareGroupOffsetsResponse;
 pub use alter_user_scram_credentials_request::AlterUserScramCredentialsRequest;
 pub use alter_user_scram_credentials_response::AlterUserScramCredentialsResponse;
 pub use api_versions_request::ApiVersionsRequest;
@@ -139,6 +185,8 @@ pub use consumer_group_heartbeat_request::ConsumerGroupHeartbeatRequest;
 pub use consumer_group_heartbeat_response::ConsumerGroupHeartbeatResponse;
 pub use create_acls_request::CreateAclsRequest;
 pub use create_acls_response::CreateAclsResponse;
+pub use create_delegation_token_request::CreateDelegationTokenRequest;
+pub use create_delegation_token_response::CreateDelegationTokenResponse;
 pub use create_partitions_request::CreatePartitionsRequest;
 pub use create_partitions_response::CreatePartitionsResponse;
 pub use create_topics_request::CreateTopicsRequest;
@@ -149,6 +197,10 @@ pub use delete_groups_request::DeleteGroupsRequest;
 pub use delete_groups_response::DeleteGroupsResponse;
 pub use delete_records_request::DeleteRecordsRequest;
 pub use delete_records_response::DeleteRecordsResponse;
+pub use delete_share_group_offsets_request::DeleteShareGroupOffsetsRequest;
+pub use delete_share_group_offsets_response::DeleteShareGroupOffsetsResponse;
+pub use delete_share_group_state_request::DeleteShareGroupStateRequest;
+pub use delete_share_group_state_response::DeleteShareGroupStateResponse;
 pub use delete_topics_request::DeleteTopicsRequest;
 pub use delete_topics_response::DeleteTopicsResponse;
 pub use describe_acls_request::DescribeAclsRequest;
@@ -159,6 +211,8 @@ pub use describe_cluster_request::DescribeClusterRequest;
 pub use describe_cluster_response::DescribeClusterResponse;
 pub use describe_configs_request::DescribeConfigsRequest;
 pub use describe_configs_response::DescribeConfigsResponse;
+pub use describe_delegation_token_request::DescribeDelegationTokenRequest;
+pub use describe_delegation_token_response::DescribeDelegationTokenResponse;
 pub use describe_groups_request::DescribeGroupsRequest;
 pub use describe_groups_response::DescribeGroupsResponse;
 pub use describe_log_dirs_request::DescribeLogDirsRequest;
@@ -167,6 +221,8 @@ pub use describe_producers_request::DescribeProducersRequest;
 pub use describe_producers_response::DescribeProducersResponse;
 pub use describe_quorum_request::DescribeQuorumRequest;
 pub use describe_quorum_response::DescribeQuorumResponse;
+pub use describe_share_group_offsets_request::DescribeShareGroupOffsetsRequest;
+pub use describe_share_group_offsets_response::DescribeShareGroupOffsetsResponse;
 pub use describe_topic_partitions_request::DescribeTopicPartitionsRequest;
 pub use describe_topic_partitions_response::DescribeTopicPartitionsResponse;
 pub use describe_transactions_request::DescribeTransactionsRequest;
@@ -177,6 +233,8 @@ pub use elect_leaders_request::ElectLeadersRequest;
 pub use elect_leaders_response::ElectLeadersResponse;
 pub use end_txn_request::EndTxnRequest;
 pub use end_txn_response::EndTxnResponse;
+pub use expire_delegation_token_request::ExpireDelegationTokenRequest;
+pub use expire_delegation_token_response::ExpireDelegationTokenResponse;
 pub use fetch_request::FetchRequest;
 pub use fetch_response::FetchResponse;
 pub use find_coordinator_request::FindCoordinatorRequest;
@@ -189,6 +247,8 @@ pub use incremental_alter_configs_request::IncrementalAlterConfigsRequest;
 pub use incremental_alter_configs_response::IncrementalAlterConfigsResponse;
 pub use init_producer_id_request::InitProducerIdRequest;
 pub use init_producer_id_response::InitProducerIdResponse;
+pub use initialize_share_group_state_request::InitializeShareGroupStateRequest;
+pub use initialize_share_group_state_response::InitializeShareGroupStateResponse;
 pub use join_group_request::JoinGroupRequest;
 pub use join_group_response::JoinGroupResponse;
 pub use leave_group_request::LeaveGroupRequest;
@@ -215,20 +275,44 @@ pub use offset_for_leader_epoch_request::OffsetForLeaderEpochRequest;
 pub use offset_for_leader_epoch_response::OffsetForLeaderEpochResponse;
 pub use produce_request::ProduceRequest;
 pub use produce_response::ProduceResponse;
+pub use read_share_group_state_request::ReadShareGroupStateRequest;
+pub use read_share_group_state_response::ReadShareGroupStateResponse;
+pub use read_share_group_state_summary_request::ReadShareGroupStateSummaryRequest;
+pub use read_share_group_state_summary_response::ReadShareGroupStateSummaryResponse;
+pub use remove_raft_voter_request::RemoveRaftVoterRequest;
+pub use remove_raft_voter_response::RemoveRaftVoterResponse;
+pub use renew_delegation_token_request::RenewDelegationTokenRequest;
+pub use renew_delegation_token_response::RenewDelegationTokenResponse;
 pub use sasl_authenticate_request::SaslAuthenticateRequest;
 pub use sasl_authenticate_response::SaslAuthenticateResponse;
 pub use sasl_handshake_request::SaslHandshakeRequest;
 pub use sasl_handshake_response::SaslHandshakeResponse;
+pub use share_acknowledge_request::ShareAcknowledgeRequest;
+pub use share_acknowledge_response::ShareAcknowledgeResponse;
+pub use share_fetch_request::ShareFetchRequest;
+pub use share_fetch_response::ShareFetchResponse;
+pub use share_group_describe_request::ShareGroupDescribeRequest;
+pub use share_group_describe_response::ShareGroupDescribeResponse;
+pub use share_group_heartbeat_request::ShareGroupHeartbeatRequest;
+pub use share_group_heartbeat_response::ShareGroupHeartbeatResponse;
 pub use streams_group_describe_request::StreamsGroupDescribeRequest;
 pub use streams_group_describe_response::StreamsGroupDescribeResponse;
 pub use streams_group_heartbeat_request::StreamsGroupHeartbeatRequest;
 pub use streams_group_heartbeat_response::StreamsGroupHeartbeatResponse;
+pub use streams_group_topology_description_update_request::StreamsGroupTopologyDescriptionUpdateRequest;
+pub use streams_group_topology_description_update_response::StreamsGroupTopologyDescriptionUpdateResponse;
 pub use sync_group_request::SyncGroupRequest;
 pub use sync_group_response::SyncGroupResponse;
 pub use txn_offset_commit_request::TxnOffsetCommitRequest;
 pub use txn_offset_commit_response::TxnOffsetCommitResponse;
+pub use unregister_broker_request::UnregisterBrokerRequest;
+pub use unregister_broker_response::UnregisterBrokerResponse;
+pub use unregister_controller_request::UnregisterControllerRequest;
+pub use unregister_controller_response::UnregisterControllerResponse;
 pub use update_features_request::UpdateFeaturesRequest;
 pub use update_features_response::UpdateFeaturesResponse;
+pub use write_share_group_state_request::WriteShareGroupStateRequest;
+pub use write_share_group_state_response::WriteShareGroupStateResponse;
 pub use write_txn_markers_request::WriteTxnMarkersRequest;
 pub use write_txn_markers_response::WriteTxnMarkersResponse;
 
@@ -239,6 +323,8 @@ mod both_ways {
     crate::message::message!(AddOffsetsToTxnResponse);
     crate::message::message!(AddPartitionsToTxnRequest);
     crate::message::message!(AddPartitionsToTxnResponse);
+    crate::message::message!(AddRaftVoterRequest);
+    crate::message::message!(AddRaftVoterResponse);
     crate::message::message!(AlterClientQuotasRequest);
     crate::message::message!(AlterClientQuotasResponse);
     crate::message::message!(AlterConfigsRequest);
@@ -247,6 +333,8 @@ mod both_ways {
     crate::message::message!(AlterPartitionReassignmentsResponse);
     crate::message::message!(AlterReplicaLogDirsRequest);
     crate::message::message!(AlterReplicaLogDirsResponse);
+    crate::message::message!(AlterShareGroupOffsetsRequest);
+    crate::message::message!(AlterShareGroupOffsetsResponse);
     crate::message::message!(AlterUserScramCredentialsRequest);
     crate::message::message!(AlterUserScramCredentialsResponse);
     crate::message::message!(ApiVersionsRequest);
@@ -257,6 +345,8 @@ mod both_ways {
     crate::message::message!(ConsumerGroupHeartbeatResponse);
     crate::message::message!(CreateAclsRequest);
     crate::message::message!(CreateAclsResponse);
+    crate::message::message!(CreateDelegationTokenRequest);
+    crate::message::message!(CreateDelegationTokenResponse);
     crate::message::message!(CreatePartitionsRequest);
     crate::message::message!(CreatePartitionsResponse);
     crate::message::message!(CreateTopicsRequest);
@@ -267,6 +357,10 @@ mod both_ways {
     crate::message::message!(DeleteGroupsResponse);
     crate::message::message!(DeleteRecordsRequest);
     crate::message::message!(DeleteRecordsResponse);
+    crate::message::message!(DeleteShareGroupOffsetsRequest);
+    crate::message::message!(DeleteShareGroupOffsetsResponse);
+    crate::message::message!(DeleteShareGroupStateRequest);
+    crate::message::message!(DeleteShareGroupStateResponse);
     crate::message::message!(DeleteTopicsRequest);
     crate::message::message!(DeleteTopicsResponse);
     crate::message::message!(DescribeAclsRequest);
@@ -277,6 +371,8 @@ mod both_ways {
     crate::message::message!(DescribeClusterResponse);
     crate::message::message!(DescribeConfigsRequest);
     crate::message::message!(DescribeConfigsResponse);
+    crate::message::message!(DescribeDelegationTokenRequest);
+    crate::message::message!(DescribeDelegationTokenResponse);
     crate::message::message!(DescribeGroupsRequest);
     crate::message::message!(DescribeGroupsResponse);
     crate::message::message!(DescribeLogDirsRequest);
@@ -285,6 +381,8 @@ mod both_ways {
     crate::message::message!(DescribeProducersResponse);
     crate::message::message!(DescribeQuorumRequest);
     crate::message::message!(DescribeQuorumResponse);
+    crate::message::message!(DescribeShareGroupOffsetsRequest);
+    crate::message::message!(DescribeShareGroupOffsetsResponse);
     crate::message::message!(DescribeTopicPartitionsRequest);
     crate::message::message!(DescribeTopicPartitionsResponse);
     crate::message::message!(DescribeTransactionsRequest);
@@ -295,6 +393,8 @@ mod both_ways {
     crate::message::message!(ElectLeadersResponse);
     crate::message::message!(EndTxnRequest);
     crate::message::message!(EndTxnResponse);
+    crate::message::message!(ExpireDelegationTokenRequest);
+    crate::message::message!(ExpireDelegationTokenResponse);
     crate::message::message!(FetchRequest);
     crate::message::message!(FetchResponse);
     crate::message::message!(FindCoordinatorRequest);
@@ -307,6 +407,8 @@ mod both_ways {
     crate::message::message!(IncrementalAlterConfigsResponse);
     crate::message::message!(InitProducerIdRequest);
     crate::message::message!(InitProducerIdResponse);
+    crate::message::message!(InitializeShareGroupStateRequest);
+    crate::message::message!(InitializeShareGroupStateResponse);
     crate::message::message!(JoinGroupRequest);
     crate::message::message!(JoinGroupResponse);
     crate::message::message!(LeaveGroupRequest);
@@ -333,20 +435,44 @@ mod both_ways {
     crate::message::message!(OffsetForLeaderEpochResponse);
     crate::message::message!(ProduceRequest);
     crate::message::message!(ProduceResponse);
+    crate::message::message!(ReadShareGroupStateRequest);
+    crate::message::message!(ReadShareGroupStateResponse);
+    crate::message::message!(ReadShareGroupStateSummaryRequest);
+    crate::message::message!(ReadShareGroupStateSummaryResponse);
+    crate::message::message!(RemoveRaftVoterRequest);
+    crate::message::message!(RemoveRaftVoterResponse);
+    crate::message::message!(RenewDelegationTokenRequest);
+    crate::message::message!(RenewDelegationTokenResponse);
     crate::message::message!(SaslAuthenticateRequest);
     crate::message::message!(SaslAuthenticateResponse);
     crate::message::message!(SaslHandshakeRequest);
     crate::message::message!(SaslHandshakeResponse);
+    crate::message::message!(ShareAcknowledgeRequest);
+    crate::message::message!(ShareAcknowledgeResponse);
+    crate::message::message!(ShareFetchRequest);
+    crate::message::message!(ShareFetchResponse);
+    crate::message::message!(ShareGroupDescribeRequest);
+    crate::message::message!(ShareGroupDescribeResponse);
+    crate::message::message!(ShareGroupHeartbeatRequest);
+    crate::message::message!(ShareGroupHeartbeatResponse);
     crate::message::message!(StreamsGroupDescribeRequest);
     crate::message::message!(StreamsGroupDescribeResponse);
     crate::message::message!(StreamsGroupHeartbeatRequest);
     crate::message::message!(StreamsGroupHeartbeatResponse);
+    crate::message::message!(StreamsGroupTopologyDescriptionUpdateRequest);
+    crate::message::message!(StreamsGroupTopologyDescriptionUpdateResponse);
     crate::message::message!(SyncGroupRequest);
     crate::message::message!(SyncGroupResponse);
     crate::message::message!(TxnOffsetCommitRequest);
     crate::message::message!(TxnOffsetCommitResponse);
+    crate::message::message!(UnregisterBrokerRequest);
+    crate::message::message!(UnregisterBrokerResponse);
+    crate::message::message!(UnregisterControllerRequest);
+    crate::message::message!(UnregisterControllerResponse);
     crate::message::message!(UpdateFeaturesRequest);
     crate::message::message!(UpdateFeaturesResponse);
+    crate::message::message!(WriteShareGroupStateRequest);
+    crate::message::message!(WriteShareGroupStateResponse);
     crate::message::message!(WriteTxnMarkersRequest);
     crate::message::message!(WriteTxnMarkersResponse);
     crate::message::request!(Produce, ProduceRequest, ProduceResponse);
@@ -383,6 +509,22 @@ mod both_ways {
     crate::message::request!(DescribeLogDirs, DescribeLogDirsRequest, DescribeLogDirsResponse);
     crate::message::request!(SaslAuthenticate, SaslAuthenticateRequest, SaslAuthenticateResponse);
     crate::message::request!(CreatePartitions, CreatePartitionsRequest, CreatePartitionsResponse);
+    crate::message::request!(
+        CreateDelegationToken,
+        CreateDelegationTokenRequest,
+        CreateDelegationTokenResponse
+    );
+    crate::message::request!(RenewDelegationToken, RenewDelegationTokenRequest, RenewDelegationTokenResponse);
+    crate::message::request!(
+        ExpireDelegationToken,
+        ExpireDelegationTokenRequest,
+        ExpireDelegationTokenResponse
+    );
+    crate::message::request!(
+        DescribeDelegationToken,
+        DescribeDelegationTokenRequest,
+        DescribeDelegationTokenResponse
+    );
     crate::message::request!(DeleteGroups, DeleteGroupsRequest, DeleteGroupsResponse);
     crate::message::request!(ElectLeaders, ElectLeadersRequest, ElectLeadersResponse);
     crate::message::request!(
@@ -417,6 +559,7 @@ mod both_ways {
     crate::message::request!(UpdateFeatures, UpdateFeaturesRequest, UpdateFeaturesResponse);
     crate::message::request!(DescribeCluster, DescribeClusterRequest, DescribeClusterResponse);
     crate::message::request!(DescribeProducers, DescribeProducersRequest, DescribeProducersResponse);
+    crate::message::request!(UnregisterBroker, UnregisterBrokerRequest, UnregisterBrokerResponse);
     crate::message::request!(DescribeTransactions, DescribeTransactionsRequest, DescribeTransactionsResponse);
     crate::message::request!(ListTransactions, ListTransactionsRequest, ListTransactionsResponse);
     crate::message::request!(
@@ -440,10 +583,54 @@ mod both_ways {
         DescribeTopicPartitionsRequest,
         DescribeTopicPartitionsResponse
     );
+    crate::message::request!(ShareGroupHeartbeat, ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse);
+    crate::message::request!(ShareGroupDescribe, ShareGroupDescribeRequest, ShareGroupDescribeResponse);
+    crate::message::request!(ShareFetch, ShareFetchRequest, ShareFetchResponse);
+    crate::message::request!(ShareAcknowledge, ShareAcknowledgeRequest, ShareAcknowledgeResponse);
+    crate::message::request!(AddRaftVoter, AddRaftVoterRequest, AddRaftVoterResponse);
+    crate::message::request!(RemoveRaftVoter, RemoveRaftVoterRequest, RemoveRaftVoterResponse);
+    crate::message::request!(
+        InitializeShareGroupState,
+        InitializeShareGroupStateRequest,
+        InitializeShareGroupStateResponse
+    );
+    crate::message::request!(ReadShareGroupState, ReadShareGroupStateRequest, ReadShareGroupStateResponse);
+    crate::message::request!(WriteShareGroupState, WriteShareGroupStateRequest, WriteShareGroupStateResponse);
+    crate::message::request!(
+        DeleteShareGroupState,
+        DeleteShareGroupStateRequest,
+        DeleteShareGroupStateResponse
+    );
+    crate::message::request!(
+        ReadShareGroupStateSummary,
+        ReadShareGroupStateSummaryRequest,
+        ReadShareGroupStateSummaryResponse
+    );
     crate::message::request!(
         StreamsGroupHeartbeat,
         StreamsGroupHeartbeatRequest,
         StreamsGroupHeartbeatResponse
     );
     crate::message::request!(StreamsGroupDescribe, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse);
+    crate::message::request!(
+        DescribeShareGroupOffsets,
+        DescribeShareGroupOffsetsRequest,
+        DescribeShareGroupOffsetsResponse
+    );
+    crate::message::request!(
+        AlterShareGroupOffsets,
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsResponse
+    );
+    crate::message::request!(
+        DeleteShareGroupOffsets,
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsResponse
+    );
+    crate::message::request!(
+        StreamsGroupTopologyDescriptionUpdate,
+        StreamsGroupTopologyDescriptionUpdateRequest,
+        StreamsGroupTopologyDescriptionUpdateResponse
+    );
+    crate::message::request!(UnregisterController, UnregisterControllerRequest, UnregisterControllerResponse);
 }
