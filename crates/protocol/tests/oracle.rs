@@ -49,6 +49,10 @@ macro_rules! entry {
     (StreamsGroupHeartbeatResponse) => {};
     (StreamsGroupDescribeRequest) => {};
     (StreamsGroupDescribeResponse) => {};
+    (StreamsGroupTopologyDescriptionUpdateRequest) => {};
+    (StreamsGroupTopologyDescriptionUpdateResponse) => {};
+    (UnregisterControllerRequest) => {};
+    (UnregisterControllerResponse) => {};
     ($name:ident) => {
         #[test]
         #[allow(non_snake_case)]

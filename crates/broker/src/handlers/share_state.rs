@@ -20,9 +20,9 @@ fn text(what: &str) -> Option<String> {
     Some(format!("Unable to {what}: This is not the correct coordinator."))
 }
 
-/// A handler that refuses each partition of each topic.
+/// A handler that refuses each partition of each topic. The last argument is what an answer holds besides.
 macro_rules! refuse {
-    ($name:ident, $request:ty, $response:ident, $module:ident, $what:literal) => {
+    ($name:ident, $request:ty, $response:ident, $module:ident, $what:literal $(, $rest:expr)?) => {
         /// Refuses each partition.
         pub(crate) fn $name(exchange: Exchange, request: $request) {
             let results = request.topics.into_iter().map(|topic| {
@@ -30,7 +30,7 @@ macro_rules! refuse {
                     partition: asked.partition,
                     error_code: REFUSED,
                     error_message: text($what),
-                    ..Default::default()
+                    $(..$rest)?
                 });
                 $module::Results { topic_id: topic.topic_id, partitions: partitions.collect() }
             });
@@ -51,7 +51,8 @@ refuse!(
     ReadShareGroupStateRequest,
     ReadShareGroupStateResponse,
     read_share_group_state_response,
-    "read share group state"
+    "read share group state",
+    Default::default()
 );
 refuse!(
     write,
@@ -72,5 +73,6 @@ refuse!(
     ReadShareGroupStateSummaryRequest,
     ReadShareGroupStateSummaryResponse,
     read_share_group_state_summary_response,
-    "read share group state summary"
+    "read share group state summary",
+    Default::default()
 );
