@@ -41,6 +41,7 @@ mod refusal;
 mod reply;
 mod request;
 mod shard;
+mod shared;
 mod soft;
 mod timers;
 mod topics;
@@ -70,6 +71,7 @@ pub use request::{
     PartitionOffset, Request, SyncGroup, TopicOffsets, TopicPartitions, TopicsDeleted, TxnOffsetCommit,
 };
 pub use shard::GroupShard;
+pub use shared::{SharedMap, SharedSet};
 pub use soft::{Expiry, Soft};
 pub use timers::{Timer, TimerKind};
 pub use topics::{TopicFacts, Topics};

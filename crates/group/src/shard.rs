@@ -28,7 +28,8 @@ pub struct GroupShard {
     pub(crate) volatile: Volatile,
 }
 
-/// A group as it is now.
+/// A group as it is now. On the stack for as long as a decision takes.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Found<'a> {
     /// There is none.
     Nothing,

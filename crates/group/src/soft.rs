@@ -99,7 +99,7 @@ impl Volatile {
             match group {
                 Group::Classic(metadata) if !metadata.members.is_empty() => {
                     let group = ClassicGroup::from_metadata(id.clone(), metadata);
-                    for (member_id, member) in &group.members {
+                    for (member_id, member) in group.members.iter() {
                         let due = now.mono.plus_ms(i64::from(member.session_timeout_ms));
                         self.timers.arm(TimerKind::Session(member_id.clone()).of(id), due);
                     }
@@ -118,7 +118,7 @@ impl Volatile {
         group: &ConsumerGroup,
         config: &GroupConfig,
     ) {
-        for (member_id, member) in &group.members {
+        for (member_id, member) in group.members.iter() {
             let session_timeout_ms = match &member.metadata.classic {
                 Some(classic) => classic.session_timeout_ms,
                 None => config.consumer_group(id).session_timeout_ms,
@@ -157,7 +157,7 @@ impl Volatile {
 
     /// While it is loaded, every member of a consumer group has an end of its session.
     fn check_consumer(&self, id: &GroupId, group: &ConsumerGroup) {
-        for (member_id, member) in &group.members {
+        for (member_id, member) in group.members.iter() {
             let is_armed = |kind: TimerKind| self.timers.due_at(&kind.of(id)).is_some();
             assert!(is_armed(TimerKind::Session(member_id.clone())), "the session of {member_id} has no end");
             let must_revoke =
@@ -185,7 +185,7 @@ impl Volatile {
                 assert!(group.generation >= logged.generation, "{id} has gone back");
             }
         }
-        for (member_id, member) in &group.members {
+        for (member_id, member) in group.members.iter() {
             let is_waiting = member.joining.is_some() || member.syncing.is_some();
             let timer = TimerKind::Session(member_id.clone()).of(id);
             assert!(
@@ -193,7 +193,7 @@ impl Volatile {
                 "the session of {member_id} has no end"
             );
         }
-        for member_id in &group.pending_members {
+        for member_id in group.pending_members.keys() {
             let timer = TimerKind::Session(member_id.clone()).of(id);
             assert!(self.timers.due_at(&timer).is_some(), "{member_id} of {id} is pending for ever");
         }

@@ -35,8 +35,8 @@ const ALLOWED: [(&str, &[&str]); 14] = [
 ];
 
 /// What the core crates may take from others; the engine may also log, swap pointers and compute digests.
-const CORE_TAKES: [&str; 9] =
-    ["bytes", "thiserror", "crc32c", "flate2", "lz4_flex", "snap", "zstd", "regex", "serde_json"];
+const CORE_TAKES: [&str; 10] =
+    ["bytes", "thiserror", "crc32c", "flate2", "lz4_flex", "rpds", "snap", "zstd", "regex", "serde_json"];
 const ENGINE_TAKES: [&str; 4] = ["tracing", "arc-swap", "hmac", "sha2"];
 const CORE: [&str; 8] =
     ["types", "protocol", "records", "coordinator", "partition", "transaction", "group", "metadata"];

@@ -76,11 +76,7 @@ impl<'a> Draft<'a> {
 
     /// Answers a member's JoinGroup, if it waits in one.
     pub fn answer_join(&mut self, member_id: &MemberId, reply: JoinReply) {
-        let is_waiting = self.group.members.get(member_id).is_some_and(|member| member.joining.is_some());
-        if !is_waiting {
-            return;
-        }
-        let token = self.group.member_mut(member_id).and_then(|member| member.joining.take());
+        let token = self.group.stops_joining(member_id);
         self.replies.extend(token.map(|token| (token, Reply::Join(reply))));
     }
 

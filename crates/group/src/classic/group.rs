@@ -10,7 +10,7 @@ use fencepost_coordinator::Token;
 use fencepost_types::{Millis, java_string_hash};
 
 use crate::classic::subscription::subscribed_topics;
-use crate::{GroupId, GroupRefusal, InstanceId, JoinedMember, MemberId};
+use crate::{GroupId, GroupRefusal, InstanceId, JoinedMember, MemberId, SharedMap, SharedSet};
 
 /// The protocol type of consumers. Groups of other types (Connect, for one) keep their own rules.
 pub const CONSUMER_PROTOCOL_TYPE: &str = "consumer";
@@ -57,16 +57,20 @@ pub struct ClassicGroup {
     pub protocol_name: Option<Arc<str>>,
     /// The member that assigns.
     pub leader: Option<MemberId>,
-    /// Its members. Shared, as a decision starts from a copy of the group and changes few of them.
-    pub members: BTreeMap<MemberId, Arc<ClassicMember>>,
+    /// Its members. Shared, like the maps here: a decision starts from a copy of the group and changes few of them.
+    pub members: SharedMap<MemberId, Arc<ClassicMember>>,
     /// Who holds which static name.
-    pub static_members: BTreeMap<InstanceId, MemberId>,
+    pub static_members: SharedMap<InstanceId, MemberId>,
     /// Ids that were handed out and have not joined yet.
-    pub pending_members: BTreeSet<MemberId>,
+    pub pending_members: SharedSet<MemberId>,
     /// Who has joined this generation and not synced yet.
-    pub pending_sync: BTreeSet<MemberId>,
+    pub pending_sync: SharedSet<MemberId>,
     /// Set while the members of an empty group are waited for.
     pub initial: Option<InitialRebalance>,
+    /// How many members wait in JoinGroup; counted as they come and go, so that one more costs no look at all of them.
+    pub(super) joining_count: usize,
+    /// How many members know each protocol.
+    pub(super) protocol_counts: SharedMap<Arc<str>, usize>,
 }
 
 /// The first rebalance of an empty group, which waits a little for more members.
@@ -110,6 +114,11 @@ impl ClassicMember {
     pub fn metadata(&self, protocol: &str) -> Option<&Bytes> {
         self.protocols.iter().find(|(name, _)| **name == *protocol).map(|(_, metadata)| metadata)
     }
+
+    /// The names of the protocols it knows, each once.
+    fn protocol_names(&self) -> BTreeSet<&Arc<str>> {
+        self.protocols.iter().map(|(name, _)| name).collect()
+    }
 }
 
 impl ClassicGroup {
@@ -123,11 +132,13 @@ impl ClassicGroup {
             protocol_type: None,
             protocol_name: None,
             leader: None,
-            members: BTreeMap::new(),
-            static_members: BTreeMap::new(),
-            pending_members: BTreeSet::new(),
-            pending_sync: BTreeSet::new(),
+            members: SharedMap::default(),
+            static_members: SharedMap::default(),
+            pending_members: SharedSet::default(),
+            pending_sync: SharedSet::default(),
             initial: None,
+            joining_count: 0,
+            protocol_counts: SharedMap::default(),
         }
     }
 
@@ -148,6 +159,7 @@ impl ClassicGroup {
         }
         self.leader.get_or_insert_with(|| member_id.clone());
         self.pending_members.remove(&member_id);
+        self.count(&member);
         let other = self.members.insert(member_id, Arc::new(member));
         assert!(other.is_none(), "a member of group {} was there already", self.id);
     }
@@ -157,6 +169,9 @@ impl ClassicGroup {
         self.pending_members.remove(member_id);
         self.pending_sync.remove(member_id);
         let removed = self.members.remove(member_id);
+        if let Some(member) = &removed {
+            self.discount(member);
+        }
         if let Some(instance_id) = removed.as_ref().and_then(|member| member.instance_id.as_ref()) {
             self.static_members.remove(instance_id);
         }
@@ -171,9 +186,66 @@ impl ClassicGroup {
         self.state == ClassicState::Empty && self.pending_members.is_empty()
     }
 
-    /// A member, to be changed.
+    /// A member, to be changed; its protocols and where it waits are counted, and change by the functions below.
     pub fn member_mut(&mut self, member_id: &MemberId) -> Option<&mut ClassicMember> {
         self.members.get_mut(member_id).map(Arc::make_mut)
+    }
+
+    /// Notes what a member knows and that it waits in JoinGroup.
+    pub fn starts_joining(
+        &mut self,
+        member_id: &MemberId,
+        protocols: Vec<(Arc<str>, Bytes)>,
+        token: Token,
+    ) -> Option<&mut ClassicMember> {
+        let before = self.members.get(member_id)?.clone();
+        self.discount(&before);
+        let mut after = ClassicMember::clone(&before);
+        (after.protocols, after.joining) = (protocols, Some(token));
+        self.count(&after);
+        let slot = self.member_mut(member_id)?;
+        *slot = after;
+        Some(slot)
+    }
+
+    /// A member does not wait in JoinGroup any more; tells which request it waited with.
+    pub fn stops_joining(&mut self, member_id: &MemberId) -> Option<Token> {
+        self.members.get(member_id)?.joining?;
+        self.joining_count -= 1;
+        self.member_mut(member_id)?.joining.take()
+    }
+
+    /// A static member goes on under another id.
+    pub fn rename(&mut self, old_id: &MemberId, new_id: &MemberId, instance_id: &InstanceId) {
+        let member = self.members.remove(old_id).expect("a static name belongs to a member");
+        self.members.insert(new_id.clone(), member);
+        self.static_members.insert(instance_id.clone(), new_id.clone());
+        if self.is_leader(old_id) {
+            self.leader = Some(new_id.clone());
+        }
+        if self.pending_sync.remove(old_id).is_some() {
+            self.pending_sync.put(new_id.clone());
+        }
+    }
+
+    /// Counts a member in.
+    pub(super) fn count(&mut self, member: &ClassicMember) {
+        self.joining_count += usize::from(member.joining.is_some());
+        for name in member.protocol_names() {
+            let count = self.protocol_counts.get(name).copied().unwrap_or(0);
+            self.protocol_counts.insert(name.clone(), count + 1);
+        }
+    }
+
+    /// Counts a member out.
+    fn discount(&mut self, member: &ClassicMember) {
+        self.joining_count -= usize::from(member.joining.is_some());
+        for name in member.protocol_names() {
+            match self.protocol_counts[name] {
+                1 => drop(self.protocol_counts.remove(name)),
+                count => drop(self.protocol_counts.insert(name.clone(), count - 1)),
+            }
+        }
     }
 
     /// Whether `member_id` leads.
@@ -188,12 +260,12 @@ impl ClassicGroup {
 
     /// Whether everyone has joined, also those who were only given an id.
     pub fn has_all_joined(&self) -> bool {
-        self.pending_members.is_empty() && self.members.values().all(|member| member.joining.is_some())
+        self.pending_members.is_empty() && self.joining_count == self.members.len()
     }
 
     /// How many members wait in JoinGroup.
     pub fn joining_count(&self) -> usize {
-        self.members.values().filter(|member| member.joining.is_some()).count()
+        self.joining_count
     }
 
     /// How long a rebalance may take: as long as the most patient member allows, in milliseconds.
@@ -215,8 +287,8 @@ impl ClassicGroup {
     }
 
     /// Whether every member knows `protocol`.
-    fn is_candidate(&self, protocol: &str) -> bool {
-        self.members.values().all(|member| member.metadata(protocol).is_some())
+    fn is_candidate(&self, protocol: &Arc<str>) -> bool {
+        self.protocol_counts.get(protocol).copied().unwrap_or(0) == self.members.len()
     }
 
     /// The protocol with the most votes among those that all members know: each votes for the first on its list.
@@ -309,7 +381,13 @@ impl ClassicGroup {
             }
         }
         assert!(self.initial.is_none() || self.state == ClassicState::PreparingRebalance, "{id}");
-        for (member_id, member) in &self.members {
+        let joining = self.members.values().filter(|member| member.joining.is_some());
+        assert_eq!(joining.count(), self.joining_count, "{id} has miscounted who joins");
+        for (name, count) in self.protocol_counts.iter() {
+            let knowing = self.members.values().filter(|member| member.metadata(name).is_some());
+            assert_eq!(knowing.count(), *count, "{id} has miscounted who knows {name}");
+        }
+        for (member_id, member) in self.members.iter() {
             let state = self.state;
             assert!(
                 member.joining.is_none() || state == ClassicState::PreparingRebalance,
@@ -319,12 +397,16 @@ impl ClassicGroup {
                 member.syncing.is_none() || state == ClassicState::CompletingRebalance,
                 "{id} {member_id}"
             );
-            assert!(!self.pending_members.contains(member_id), "{member_id} of {id} is pending and joined");
+            assert!(
+                !self.pending_members.contains_key(member_id),
+                "{member_id} of {id} is pending and joined"
+            );
             if let Some(instance_id) = &member.instance_id {
                 assert_eq!(self.static_members.get(instance_id), Some(member_id), "{id}");
             }
         }
-        for member_id in self.static_members.values().chain(&self.leader).chain(&self.pending_sync) {
+        let named = self.static_members.values().chain(&self.leader).chain(self.pending_sync.keys());
+        for member_id in named {
             assert!(self.members.contains_key(member_id), "{member_id} is no member of {id}");
         }
         assert_eq!(self.leader.is_some(), !self.members.is_empty(), "{id} has a leader while it has members");

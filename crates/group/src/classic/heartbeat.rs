@@ -39,7 +39,7 @@ impl Draft<'_> {
     /// waited in its first JoinGroup for too long; an id that was handed out and never used is forgotten.
     pub fn session_is_over(mut self, token: Token, member_id: &MemberId) -> GroupDecision {
         self.disarm(TimerKind::Session(member_id.clone()));
-        if self.group.pending_members.remove(member_id) {
+        if self.group.pending_members.remove(member_id).is_some() {
             self.try_complete_join();
         } else if self.is_silent(member_id) {
             self.remove(member_id, ErrorCode::UnknownMemberId);

@@ -18,6 +18,10 @@ use crate::{GroupRefusal, InstanceId, JoinGroup, JoinReply, MemberId, Reply};
 pub const MEMBER_ID_REQUIRED_FROM: i16 = 4;
 /// From this version on a static leader that comes back may be told to skip the assignment (KIP-814).
 const SKIP_ASSIGNMENT_FROM: i16 = 9;
+/// The most ids of one group that were handed out and have not joined yet. Who asks for one more is told to ask again.
+///
+/// Differs from Kafka, which has no limit.
+pub const PENDING_MEMBERS_MAX: usize = 100_000;
 /// The most bytes of a client id or instance id that go into a member id, so that member ids fit a wire string.
 const MEMBER_ID_PREFIX_BYTES_MAX: usize = 32_000;
 
@@ -35,7 +39,8 @@ impl Draft<'_> {
         }
         if request.member_id.is_empty() {
             Ok(self.join_new(token, request))
-        } else if self.group.pending_members.contains(&request.member_id) && request.instance_id.is_none() {
+        } else if self.group.pending_members.contains_key(&request.member_id) && request.instance_id.is_none()
+        {
             self.add(token, request, request.member_id.clone());
             Ok(self.decide())
         } else {
@@ -79,7 +84,11 @@ impl Draft<'_> {
             self.add(token, request, member_id);
             return self.decide();
         }
-        self.group.pending_members.insert(member_id.clone());
+        if self.group.pending_members.len() >= PENDING_MEMBERS_MAX {
+            return self
+                .answer(token, Reply::Join(JoinReply::error(ErrorCode::RebalanceInProgress, "".into())));
+        }
+        self.group.pending_members.put(member_id.clone());
         self.arm(TimerKind::Session(member_id.clone()), request.session_timeout_ms);
         let reply = JoinReply::error(ErrorCode::MemberIdRequired, member_id);
         self.answer(token, Reply::Join(reply))
@@ -142,11 +151,10 @@ impl Draft<'_> {
     /// Notes what a member brings and that it waits. An earlier JoinGroup of the same member waits in vain.
     pub fn wait_for_join(&mut self, token: Token, request: &JoinGroup, member_id: &MemberId) {
         self.answer_join(member_id, JoinReply::error(ErrorCode::RebalanceInProgress, member_id.clone()));
-        let member = self.group.member_mut(member_id).expect("the caller has found the member");
-        member.protocols = request.protocols.clone();
+        let member = self.group.starts_joining(member_id, request.protocols.clone(), token);
+        let member = member.expect("the caller has found the member");
         member.rebalance_timeout_ms = rebalance_timeout_ms(request);
         member.session_timeout_ms = request.session_timeout_ms;
-        member.joining = Some(token);
     }
 
     /// A static member comes back without its id: it gets a new one, and its place. The old id is fenced.
@@ -161,15 +169,7 @@ impl Draft<'_> {
         let leader_before = self.group.leader.clone();
         self.answer_join(old_id, JoinReply::error(ErrorCode::FencedInstanceId, old_id.clone()));
         self.answer_sync(old_id, ErrorCode::FencedInstanceId);
-        let member = self.group.members.remove(old_id).expect("a static name belongs to a member");
-        self.group.members.insert(new_id.clone(), member);
-        self.group.static_members.insert(instance_id.clone(), new_id.clone());
-        if self.group.is_leader(old_id) {
-            self.group.leader = Some(new_id.clone());
-        }
-        if self.group.pending_sync.remove(old_id) {
-            self.group.pending_sync.insert(new_id.clone());
-        }
+        self.group.rename(old_id, &new_id, instance_id);
         self.disarm(TimerKind::Session(old_id.clone()));
         self.wait_for_join(token, request, &new_id);
         self.renew_session(&new_id);

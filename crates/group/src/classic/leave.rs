@@ -44,7 +44,7 @@ impl Draft<'_> {
             let unknown = || GroupRefusal::UnknownMemberId { member_id: member_id.clone() };
             self.remove(&holder.ok_or_else(unknown)?, ErrorCode::UnknownMemberId);
         } else {
-            if !self.group.pending_members.contains(member_id) {
+            if !self.group.pending_members.contains_key(member_id) {
                 self.group.validate_member(member_id, leaving.instance_id.as_ref())?;
             }
             self.remove(member_id, ErrorCode::UnknownMemberId);

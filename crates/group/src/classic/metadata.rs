@@ -1,6 +1,6 @@
 //! What the log has of a classic group.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -90,7 +90,7 @@ impl ClassicGroup {
     /// replaced, and a protocol that is not named has an empty name.
     pub fn from_metadata(id: GroupId, metadata: &ClassicMetadata) -> Self {
         let state = if metadata.members.is_empty() { ClassicState::Empty } else { ClassicState::Stable };
-        let mut members = BTreeMap::new();
+        let mut members: BTreeMap<MemberId, ClassicMember> = BTreeMap::new();
         let mut static_members: BTreeMap<InstanceId, MemberId> = BTreeMap::new();
         let named = || metadata.protocol_name.clone().unwrap_or_else(|| Arc::from(""));
         let protocol_name = (!metadata.members.is_empty()).then(named);
@@ -114,25 +114,20 @@ impl ClassicGroup {
                 syncing: None,
                 is_new: false,
             };
-            members.insert(member.member_id.clone(), Arc::new(restored));
+            members.insert(member.member_id.clone(), restored);
         }
         let leader = metadata.leader.clone().filter(|leader| members.contains_key(leader));
-        Self {
-            id,
-            state,
-            current_state_timestamp: metadata.current_state_timestamp,
-            generation: metadata.generation,
-            protocol_type: Some(metadata.protocol_type.clone()).filter(|name| !name.is_empty()),
-            protocol_name,
-            leader: leader.or_else(|| members.keys().next().cloned()),
-            static_members: static_members
-                .into_iter()
-                .filter(|(_, member_id)| members.contains_key(member_id))
-                .collect(),
-            members,
-            pending_members: BTreeSet::new(),
-            pending_sync: BTreeSet::new(),
-            initial: None,
-        }
+        let mut group = Self::new(id, metadata.current_state_timestamp);
+        group.state = state;
+        group.generation = metadata.generation;
+        group.protocol_type = Some(metadata.protocol_type.clone()).filter(|name| !name.is_empty());
+        group.protocol_name = protocol_name;
+        group.leader = leader.or_else(|| members.keys().next().cloned());
+        let is_there = |(_, member_id): &(InstanceId, MemberId)| members.contains_key(member_id);
+        group.static_members = static_members.into_iter().filter(is_there).collect();
+        members.values().for_each(|member| group.count(member));
+        group.members =
+            members.into_iter().map(|(member_id, member)| (member_id, Arc::new(member))).collect();
+        group
     }
 }

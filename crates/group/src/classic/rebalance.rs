@@ -10,15 +10,14 @@
 //! Source: Kafka GroupMetadataManager (classic part): prepareRebalance, completeClassicGroupJoin,
 //! tryCompleteInitialRebalanceElseSchedule, expirePendingSync.
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fencepost_types::ErrorCode;
 
-use crate::MemberId;
 use crate::classic::draft::Draft;
 use crate::classic::group::{ClassicState, InitialRebalance};
 use crate::timers::TimerKind;
+use crate::{MemberId, SharedSet};
 
 impl Draft<'_> {
     /// Something about the members has changed: starts a rebalance, or sees whether the one that runs is over.
@@ -36,7 +35,7 @@ impl Draft<'_> {
         let from = self.group.state;
         assert_ne!(from, ClassicState::PreparingRebalance, "group {} rebalances already", self.group.id);
         self.tell_syncing(ErrorCode::RebalanceInProgress);
-        self.group.pending_sync.clear();
+        self.group.pending_sync = SharedSet::default();
         self.disarm(TimerKind::Sync);
         self.group.transition(ClassicState::PreparingRebalance, self.now.wall);
         if from == ClassicState::Empty {
@@ -128,7 +127,7 @@ impl Draft<'_> {
                 member.is_new = false;
             }
         }
-        self.group.pending_sync = member_ids.into_iter().collect();
+        self.group.pending_sync = member_ids.into_iter().map(|member_id| (member_id, ())).collect();
         let rebalance_timeout_ms = self.group.rebalance_timeout_ms();
         self.arm(TimerKind::Sync, rebalance_timeout_ms);
     }
@@ -140,7 +139,7 @@ impl Draft<'_> {
         if late.is_empty() {
             return;
         }
-        late.iter().for_each(|member_id| self.remove(member_id, ErrorCode::UnknownMemberId));
+        late.keys().for_each(|member_id| self.remove(member_id, ErrorCode::UnknownMemberId));
         match self.group.state {
             ClassicState::CompletingRebalance | ClassicState::Stable => self.prepare_rebalance(),
             ClassicState::Empty | ClassicState::PreparingRebalance => {}
@@ -165,8 +164,11 @@ impl Draft<'_> {
             self.renew_session(member_id);
         }
         if self.group.state == ClassicState::CompletingRebalance {
-            let assigned = self.group.members.values_mut().filter(|member| !member.assignment.is_empty());
-            assigned.for_each(|member| Arc::make_mut(member).assignment = Default::default());
+            let assigned = self.group.members.iter().filter(|(_, member)| !member.assignment.is_empty());
+            let assigned: Vec<MemberId> = assigned.map(|(member_id, _)| member_id.clone()).collect();
+            for member_id in &assigned {
+                self.group.member_mut(member_id).into_iter().for_each(|member| member.assignment.clear());
+            }
         }
     }
 }

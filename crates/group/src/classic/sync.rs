@@ -62,13 +62,14 @@ impl Draft<'_> {
     /// The leader has spoken: logs the generation, and hands everyone who waits its assignment; empty to whom the
     /// leader left out.
     fn assign(&mut self, request: &SyncGroup) {
-        for (member_id, member) in &mut self.group.members {
-            let member = Arc::make_mut(member);
-            member.assignment = request.assignments.get(member_id).cloned().unwrap_or_default();
+        let member_ids: Vec<MemberId> = self.group.members.keys().cloned().collect();
+        for member_id in &member_ids {
+            if let Some(member) = self.group.member_mut(member_id) {
+                member.assignment = request.assignments.get(member_id).cloned().unwrap_or_default();
+            }
         }
         self.log_group();
         self.group.transition(ClassicState::Stable, self.now.wall);
-        let member_ids: Vec<MemberId> = self.group.members.keys().cloned().collect();
         for member_id in &member_ids {
             if self.answer_sync(member_id, ErrorCode::None) {
                 self.renew_session(member_id);

@@ -96,7 +96,7 @@ impl GroupShard {
         topics: Option<&Topics>,
     ) -> GroupDecision {
         let mut stays = group.clone();
-        stays.members.retain(|member_id, _| !leaving.contains(member_id));
+        leaving.iter().for_each(|member_id| drop(stays.members.remove(member_id)));
         let mut draft = self.downgraded(now, id, &stays, topics);
         draft.records.splice(0..0, group.tombstones(id));
         draft.prepare_rebalance();
@@ -116,7 +116,7 @@ impl GroupShard {
         let mut classic = ClassicGroup::new(id.clone(), now.wall);
         classic.generation = group.epoch;
         let protocol_type = Arc::from(CONSUMER_PROTOCOL_TYPE);
-        for (member_id, member) in &group.members {
+        for (member_id, member) in group.members.iter() {
             let target = group.targets.get(member_id).map(|target| &**target);
             let mut member = classic_member(member, target, topics);
             // A name that somebody else holds by now is not its own any more.
@@ -136,7 +136,7 @@ impl GroupShard {
 impl ConsumerDraft<'_> {
     /// Writes a classic group's members as they are, at its generation, and tells those who wait to join again.
     fn take_over(&mut self, classic: &ClassicGroup, members: Vec<Converted>, topics: &Topics) {
-        for (member_id, member) in &classic.members {
+        for (member_id, member) in classic.members.iter() {
             self.tell(member.joining, Reply::Join(rejoin(member_id)));
             self.tell(member.syncing, Reply::Sync(SyncReply::error(ErrorCode::RebalanceInProgress)));
         }
@@ -186,7 +186,7 @@ fn converted(classic: &ClassicGroup, topics: &Topics) -> Result<Vec<Converted>, 
                              a default assignor before re-attempting the upgrade";
     let mut taken: BTreeSet<(Uuid, PartitionIndex)> = BTreeSet::new();
     let mut members = Vec::with_capacity(classic.members.len());
-    for (member_id, member) in &classic.members {
+    for (member_id, member) in classic.members.iter() {
         let chosen = classic.protocol_name.as_deref().and_then(|name| member.metadata(name));
         let subscription = chosen.or_else(|| member.protocols.first().map(|(_, metadata)| metadata));
         let subscription =

@@ -1,13 +1,15 @@
 //! A consumer group as the log has it.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::sync::Arc;
 
 use fencepost_types::{Millis, Now, PartitionIndex, TopicName, Uuid};
 
+use crate::consumer::reconcile::Owners;
 use crate::{
     Assignment, ConsumerGroupConfig, ConsumerGroupEpoch, ConsumerMemberMetadata, CurrentAssignment,
-    EpochAssignment, GroupId, InstanceId, MemberId, MemberState, ResolvedRegex, TargetAssignmentEpoch,
+    EpochAssignment, GroupId, InstanceId, MemberId, MemberState, ResolvedRegex, SharedMap,
+    TargetAssignmentEpoch,
 };
 
 /// The epoch of a group that has just been made; its first change makes it one more.
@@ -24,16 +26,16 @@ pub struct ConsumerGroup {
     pub target_epoch: i32,
     /// When the target assignment was made; 0 if that does not hold the next one back.
     pub target_timestamp: Millis,
-    /// The members. Shared, like their targets: a decision starts from a copy of the group and changes few of them.
-    pub members: BTreeMap<MemberId, Arc<ConsumerMember>>,
+    /// The members. Shared, like the maps here: a decision starts from a copy of the group and changes few of them.
+    pub members: SharedMap<MemberId, Arc<ConsumerMember>>,
     /// What each member shall own.
-    pub targets: BTreeMap<MemberId, Arc<Assignment>>,
+    pub targets: SharedMap<MemberId, Arc<Assignment>>,
     /// What the members' regular expressions stand for.
-    pub regexes: BTreeMap<Arc<str>, ResolvedRegex>,
+    pub regexes: SharedMap<Arc<str>, Arc<ResolvedRegex>>,
     /// Who holds which static name.
-    pub static_members: BTreeMap<InstanceId, MemberId>,
+    pub static_members: SharedMap<InstanceId, MemberId>,
     /// Who holds which partition, or has not yet given it up.
-    pub owners: BTreeMap<(Uuid, PartitionIndex), MemberId>,
+    pub owners: Owners,
 }
 
 /// A member of a consumer group.
@@ -77,11 +79,11 @@ impl Default for ConsumerGroup {
             metadata_hash: 0,
             target_epoch: FIRST_EPOCH,
             target_timestamp: Millis(0),
-            members: BTreeMap::new(),
-            targets: BTreeMap::new(),
-            regexes: BTreeMap::new(),
-            static_members: BTreeMap::new(),
-            owners: BTreeMap::new(),
+            members: SharedMap::default(),
+            targets: SharedMap::default(),
+            regexes: SharedMap::default(),
+            static_members: SharedMap::default(),
+            owners: Owners::default(),
         }
     }
 }
@@ -142,7 +144,7 @@ impl ConsumerGroup {
 
     /// A record of type 5.
     pub fn replay_member(&mut self, member_id: &MemberId, value: &ConsumerMemberMetadata) {
-        let member = Arc::make_mut(self.members.entry(member_id.clone()).or_default());
+        let member = self.member_mut(member_id);
         let earlier = member.metadata.instance_id.take();
         member.metadata = value.clone();
         self.forget_instance(earlier.as_ref(), member_id);
@@ -183,7 +185,7 @@ impl ConsumerGroup {
 
     /// A record of type 8.
     pub fn replay_current(&mut self, member_id: &MemberId, value: &CurrentAssignment) {
-        let member = Arc::make_mut(self.members.entry(member_id.clone()).or_default());
+        let member = self.member_mut(member_id);
         let earlier = core::mem::replace(&mut member.current, value.clone());
         self.disown(&earlier, member_id);
         for partition in value.held() {
@@ -201,7 +203,7 @@ impl ConsumerGroup {
 
     /// A record of type 16.
     pub fn replay_regex(&mut self, regex: &Arc<str>, value: &ResolvedRegex) {
-        self.regexes.insert(regex.clone(), value.clone());
+        self.regexes.insert(regex.clone(), Arc::new(value.clone()));
     }
 
     /// A tombstone of type 16.
@@ -232,7 +234,14 @@ impl ConsumerGroup {
 
     /// Every topic that a member is subscribed to, by name or by expression.
     pub fn subscribed_topics(&self) -> BTreeSet<TopicName> {
-        self.members.values().flat_map(|member| self.topics_of(&member.metadata)).cloned().collect()
+        let mut topics = BTreeSet::new();
+        for topic in self.members.values().flat_map(|member| self.topics_of(&member.metadata)) {
+            // Most members read what the others read.
+            if !topics.contains(topic) {
+                topics.insert(topic.clone());
+            }
+        }
+        topics
     }
 
     /// Every topic that a member with this description is subscribed to. May name one twice.
@@ -245,6 +254,14 @@ impl ConsumerGroup {
             .subscribed_topic_names
             .iter()
             .chain(by_regex.into_iter().flat_map(|resolved| &resolved.topics))
+    }
+
+    /// A member, to be changed; one is made if there is none.
+    fn member_mut(&mut self, member_id: &MemberId) -> &mut ConsumerMember {
+        if !self.members.contains_key(member_id) {
+            self.members.insert(member_id.clone(), Arc::default());
+        }
+        Arc::make_mut(self.members.get_mut(member_id).expect("it is there, or has just been made"))
     }
 
     fn forget_instance(&mut self, instance_id: Option<&InstanceId>, member_id: &MemberId) {
@@ -268,12 +285,12 @@ impl ConsumerGroup {
     pub fn check(&self, id: &GroupId) {
         let held = self.members.values().flat_map(|member| member.current.held());
         assert_eq!(held.count(), self.owners.len(), "a partition of {id} is held twice");
-        for (instance_id, member_id) in &self.static_members {
+        for (instance_id, member_id) in self.static_members.iter() {
             let member =
                 self.members.get(member_id).unwrap_or_else(|| panic!("{instance_id} of {id} is nobody's"));
             assert_eq!(member.metadata.instance_id.as_ref(), Some(instance_id), "{id} {member_id}");
         }
-        for (partition, member_id) in &self.owners {
+        for (partition, member_id) in self.owners.iter() {
             let member = self.members.get(member_id);
             let member = member.unwrap_or_else(|| panic!("{partition:?} of {id} is held by nobody"));
             assert!(

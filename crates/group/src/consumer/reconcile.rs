@@ -15,10 +15,10 @@ use alloc::vec::Vec;
 
 use fencepost_types::{PartitionIndex, Uuid};
 
-use crate::{Assignment, CurrentAssignment, EpochAssignment, MemberId, MemberState};
+use crate::{Assignment, CurrentAssignment, EpochAssignment, MemberId, MemberState, SharedMap};
 
 /// Who holds each partition.
-pub type Owners = BTreeMap<(Uuid, PartitionIndex), MemberId>;
+pub type Owners = SharedMap<(Uuid, PartitionIndex), MemberId>;
 /// The partitions that a member says it owns; `None` says nothing.
 pub type Owned = Option<BTreeMap<Uuid, Vec<PartitionIndex>>>;
 

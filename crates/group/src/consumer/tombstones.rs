@@ -19,8 +19,8 @@ impl ConsumerGroup {
     ///
     /// Source: Kafka ConsumerGroup.createGroupTombstoneRecords.
     pub fn tombstones(&self, group: &GroupId) -> Vec<GroupRecord> {
-        let members = self.members.keys();
-        let current = members.clone().map(|member| GroupRecord::CurrentAssignment {
+        let members = || self.members.keys();
+        let current = members().map(|member| GroupRecord::CurrentAssignment {
             group: group.clone(),
             member: member.clone(),
             value: None,
@@ -35,7 +35,7 @@ impl ConsumerGroup {
             regex: regex.clone(),
             value: None,
         });
-        let described = members.map(|member| GroupRecord::ConsumerGroupMember {
+        let described = members().map(|member| GroupRecord::ConsumerGroupMember {
             group: group.clone(),
             member: member.clone(),
             value: None,
