@@ -115,7 +115,7 @@ impl GroupRefusal {
     /// What the answer says in words, where it has room for them.
     pub fn message(&self) -> Option<String> {
         match self {
-            Self::GroupIdNotFound { group } => Some(format!("There is no group {group} of this type.")),
+            Self::GroupIdNotFound { group } => Some(format!("Group {group} not found.")),
             // Kafka's words: its tests, and tools like them, read these.
             Self::CannotUpgrade { group, why } => {
                 Some(format!("Cannot upgrade classic group {group} to consumer group because {why}."))

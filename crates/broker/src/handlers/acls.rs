@@ -10,13 +10,15 @@ use fencepost_types::ErrorCode;
 
 use crate::respond::Exchange;
 
-const DISABLED: &str = "this broker has no authorizer";
+const DISABLED: &str = "No Authorizer is configured.";
+/// Kafka has another text for each of the two ways.
+const DISABLED_ON_BROKER: &str = "No Authorizer is configured on the broker";
 
 /// Refuses.
 pub(crate) fn describe_acls(exchange: Exchange, _: DescribeAclsRequest) {
     exchange.reply(DescribeAclsResponse {
         error_code: ErrorCode::SecurityDisabled.code(),
-        error_message: Some(DISABLED.to_owned()),
+        error_message: Some(DISABLED_ON_BROKER.to_owned()),
         ..Default::default()
     });
 }

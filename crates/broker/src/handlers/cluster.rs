@@ -173,10 +173,17 @@ pub(crate) fn update_features(
         exchange.reply(UpdateFeaturesResponse {
             error_code,
             error_message,
-            results: results.map(|feature| Results { feature, error_code: 0, error_message: None }).collect(),
+            results: results.map(updated).collect(),
             ..Default::default()
         });
     });
+}
+
+/// Kafka's text of code 0.
+const NO_ERROR: &str = "NONE";
+
+fn updated(feature: String) -> Results {
+    Results { feature, error_code: 0, error_message: Some(NO_ERROR.to_owned()) }
 }
 
 /// Version 0 has a flag that allows a downgrade, and no kind of update. As in Kafka the flag counts for nothing, and an update of

@@ -2,8 +2,10 @@
 
 use fencepost_broker::{Listener, Outcome};
 use fencepost_protocol::messages::{
-    ApiVersionsRequest, ApiVersionsResponse, FindCoordinatorRequest, MetadataRequest,
-    UnregisterBrokerRequest, UpdateFeaturesRequest, metadata_request, update_features_request,
+    ApiVersionsRequest, ApiVersionsResponse, CreatePartitionsRequest, CreateTopicsRequest,
+    DescribeAclsRequest, FindCoordinatorRequest, MetadataRequest, UnregisterBrokerRequest,
+    UpdateFeaturesRequest, create_partitions_request, create_topics_request, metadata_request,
+    update_features_request,
 };
 use fencepost_protocol::{ApiKey, encode_request};
 use fencepost_types::wire::{Reader, Writer};
@@ -311,4 +313,35 @@ fn a_running_broker_is_not_unregistered() {
     assert_eq!(other.error_code, ErrorCode::BrokerIdNotRegistered.code());
     assert_eq!(other.error_message.as_deref(), Some("Broker ID 99 is not currently registered"));
     world.create_topic("t", 1);
+}
+
+/// Issue 12, C21: tools look into the texts of refusals, so these are Kafka 4.4.0's, which was asked the same.
+#[test]
+fn refusals_are_in_the_words_that_tools_look_for() {
+    let world = World::new();
+    let client = world.client();
+    world.create_topic("a.b", 3);
+    let create = |name: &str, num_partitions| {
+        let topic = create_topics_request::Topics {
+            name: name.to_owned(),
+            num_partitions,
+            replication_factor: 1,
+            ..Default::default()
+        };
+        let request = CreateTopicsRequest { topics: vec![topic], timeout_ms: 1_000, validate_only: true };
+        client.ask(7, &request).topics[0].error_message.clone().unwrap()
+    };
+    assert_eq!(create("a.b", 1), "Topic 'a.b' already exists.");
+    assert_eq!(create("a_b", 1), "Topic 'a_b' collides with existing topic: a.b");
+    assert_eq!(create("c", 0), "Number of partitions was set to an invalid non-positive value.");
+    let grow = |count| {
+        let topic = create_partitions_request::Topics { name: "a.b".to_owned(), count, ..Default::default() };
+        let request = CreatePartitionsRequest { topics: vec![topic], timeout_ms: 1_000, validate_only: true };
+        client.ask(3, &request).results[0].error_message.clone().unwrap()
+    };
+    assert_eq!(grow(2), "The topic a.b currently has 3 partition(s); 2 would not be an increase.");
+    assert_eq!(grow(-1), "The topic a.b currently has 3 partition(s); -1 would not be an increase.");
+    assert_eq!(grow(3), "Topic already has 3 partition(s).");
+    let acls = client.ask(3, &DescribeAclsRequest::default());
+    assert_eq!(acls.error_message.as_deref(), Some("No Authorizer is configured on the broker"));
 }

@@ -129,11 +129,11 @@ impl Refusal for AlterConfigsRefusal {
 impl core::fmt::Display for AlterConfigsRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::DuplicateResource => f.write_str("The request names this resource twice."),
-            Self::DuplicateKey(key) => write!(f, "The request names the key {key} twice."),
-            Self::NoValue(key) => write!(f, "The key {key} has no value."),
+            Self::DuplicateResource => f.write_str("Each resource must appear at most once."),
+            Self::DuplicateKey(_) => f.write_str("Error due to duplicate config keys"),
+            Self::NoValue(key) => write!(f, "Null value not supported for : {key}"),
             Self::UnknownOperation(operation) => write!(f, "There is no operation {operation}."),
-            Self::UnknownKind(kind) => write!(f, "There are no resources of kind {kind} to change."),
+            Self::UnknownKind(kind) => write!(f, "Unknown resource type {kind}"),
             Self::NoName => f.write_str("A resource of this kind needs a name."),
             Self::TopicName(fault) => fault.fmt(f),
             Self::UnknownTopic => f.write_str("No topic has this name."),

@@ -70,7 +70,7 @@ impl Refusal for CreatePartitionsRefusal {
 impl core::fmt::Display for CreatePartitionsRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::DuplicateName => f.write_str("The request names this topic twice."),
+            Self::DuplicateName => f.write_str("Duplicate topic name."),
             Self::UnknownTopic => f.write_str("No topic has this name."),
             Self::Internal => f.write_str("The partition count of an internal topic never changes."),
             Self::NotMore { has, wanted } => {
@@ -84,6 +84,21 @@ impl core::fmt::Display for CreatePartitionsRefusal {
                 f.write_str("There are fewer brokers than a partition of this topic has replicas.")
             }
         }
+    }
+}
+
+impl CreatePartitionsRefusal {
+    /// The text for the client, in Kafka's words where tools read them ("would not be an increase").
+    ///
+    /// Source: Kafka ReplicationControlManager.createPartitions.
+    pub fn text(&self, topic: &str) -> String {
+        let Self::NotMore { has, wanted } = self else { return alloc::format!("{self}") };
+        if usize::try_from(*wanted) == Ok(*has) {
+            return alloc::format!("Topic already has {has} partition(s).");
+        }
+        alloc::format!(
+            "The topic {topic} currently has {has} partition(s); {wanted} would not be an increase."
+        )
     }
 }
 

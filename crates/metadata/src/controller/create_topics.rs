@@ -120,7 +120,7 @@ impl Refusal for CreateTopicRefusal {
 impl core::fmt::Display for CreateTopicRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::DuplicateName => f.write_str("The request names this topic twice."),
+            Self::DuplicateName => f.write_str("Duplicate topic name."),
             Self::MetadataTopic => f.write_str("The metadata log cannot be created as a topic."),
             Self::Exists => f.write_str("There is a topic of this name already."),
             Self::Name(fault) => fault.fmt(f),
@@ -128,14 +128,18 @@ impl core::fmt::Display for CreateTopicRefusal {
                 write!(f, "The name differs from that of the topic {with} by . and _ only.")
             }
             Self::Config { message } | Self::Assignment { message } => f.write_str(message),
-            Self::PartitionCount(count) => {
-                write!(f, "A topic cannot have {count} partitions; -1 is the default.")
+            Self::PartitionCount(_) => {
+                f.write_str("Number of partitions was set to an invalid non-positive value.")
             }
-            Self::ReplicationFactor(count) => {
-                write!(f, "A partition cannot have {count} replicas; -1 is the default.")
+            Self::ReplicationFactor(_) => {
+                f.write_str("Replication factor must be larger than 0, or -1 to use the default value.")
             }
             Self::TooFewBrokers { replication_factor, brokers } => {
-                write!(f, "{replication_factor} replicas need as many brokers; {brokers} can take one.")
+                write!(
+                    f,
+                    "Unable to replicate the partition {replication_factor} time(s): The target replication factor of \
+                     {replication_factor} cannot be reached because only {brokers} broker(s) are registered."
+                )
             }
             Self::CountBesideAssignment => {
                 f.write_str("Both counts must be -1 when the replicas are assigned by hand.")
@@ -144,6 +148,21 @@ impl core::fmt::Display for CreateTopicRefusal {
                 write!(f, "One request may create at most {NEW_PARTITIONS_PER_REQUEST_MAX} partitions.")
             }
         }
+    }
+}
+
+impl CreateTopicRefusal {
+    /// The text for the client, in Kafka's words where tools read them ("already exists").
+    ///
+    /// Source: Kafka ReplicationControlManager.createTopics, validateNewTopicNames.
+    pub fn text(&self, topic: &str) -> String {
+        if *self == Self::Exists {
+            return alloc::format!("Topic '{topic}' already exists.");
+        }
+        if let Self::Collides { with } = self {
+            return alloc::format!("Topic '{topic}' collides with existing topic: {with}");
+        }
+        alloc::format!("{self}")
     }
 }
 

@@ -71,12 +71,12 @@ impl core::fmt::Display for DeleteTopicRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Disabled => "Topics cannot be deleted: delete.topic.enable is false.",
-            Self::NameAndId => "A topic is named by its name or by its id, not by both.",
-            Self::Nameless => "A topic must be named by its name or by its id.",
-            Self::Duplicate => "The request names this topic twice.",
+            Self::NameAndId => "You may not specify both topic name and topic id.",
+            Self::Nameless => "Neither topic name nor id were specified.",
+            Self::Duplicate => "Duplicate topic name.",
             Self::Internal => "The log of a coordinator cannot be deleted.",
-            Self::UnknownName => "No topic has this name.",
-            Self::UnknownId => "No topic has this id.",
+            Self::UnknownName => "This server does not host this topic-partition.",
+            Self::UnknownId => "This server does not host this topic ID.",
         })
     }
 }

@@ -66,7 +66,7 @@ impl core::fmt::Display for ElectionRefusal {
         f.write_str(match self {
             Self::UnknownType => "There is no such kind of election.",
             Self::UnknownPartition => "There is no such partition.",
-            Self::NotNeeded => "The partition has the leader it should have.",
+            Self::NotNeeded => "Leader election not needed for topic partition.",
             Self::PreferredNotAvailable => "The preferred replica is not in sync, or not alive.",
             Self::NobodyAvailable => "No replica is alive.",
         })
