@@ -56,8 +56,8 @@ pub use disk::{
 pub use error::{AppendError, ReadError, Shortage, StorageError};
 pub use file_name::{PartitionDirKind, is_topic_name};
 pub use log::{
-    AppendOutcome, Appended, Counted, FlushScope, FlushTicket, FoundTimestamp, Inspection, Log, LogFault,
-    MarkerAppend, ReadSlice, Recovery, RetentionReason, Retired, inspect_log,
+    AppendOutcome, Appended, Counted, Cut, FlushScope, FlushTicket, FoundTimestamp, Inspection, Log,
+    LogFault, MarkerAppend, ReadSlice, Recovery, RecoveryReport, RetentionReason, Retired, inspect_log,
 };
 pub use log_dir::{Checkpoint, LogDir, LogOffsets, PartitionDir};
 pub use memory_disk::MemoryDisk;

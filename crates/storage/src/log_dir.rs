@@ -117,6 +117,7 @@ pub struct LogDir {
     found: BTreeSet<Checkpoint>,
     checkpoints: BTreeMap<Checkpoint, BTreeMap<TopicPartition, Offset>>,
     unreadable: Vec<&'static str>,
+    high_watermarks_are_durable: bool,
     /// Held while checkpoints are looked up and written: two at once would share a temporary file, and the later one might
     /// bring back what the earlier one has forgotten.
     turn: Mutex<()>,
@@ -161,11 +162,17 @@ impl LogDir {
             found: BTreeSet::new(),
             checkpoints: BTreeMap::new(),
             unreadable: Vec::new(),
+            high_watermarks_are_durable: false,
             turn: Mutex::new(()),
             _lock: lock,
         };
         log_dir.read_checkpoints()?;
         Ok(log_dir)
+    }
+
+    /// What lies below a high watermark that was noted was durable by then: what is missing there is damage.
+    pub fn trust_high_watermarks(&mut self) {
+        self.high_watermarks_are_durable = true;
     }
 
     /// Makes the directory ours, before any log in it is opened. The mark of a clean stop goes (storage-formats trap 19);
@@ -285,6 +292,7 @@ impl LogDir {
             log_start_offset: remembered(Checkpoint::LogStart),
             high_watermark: remembered(Checkpoint::HighWatermark),
             cleaner_checkpoint: self.offset(Checkpoint::Cleaner, &partition),
+            high_watermark_is_durable: self.high_watermarks_are_durable,
         };
         let mut log = Log::open(self.disk.clone(), partition, topic_id, config, recovery, now)?;
         log.update_high_watermark(recovery.high_watermark);

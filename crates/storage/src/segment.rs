@@ -20,6 +20,9 @@ pub(crate) struct LargestTimestamp {
     pub(crate) offset: Offset,
 }
 
+/// At the start after a clean stop the checksums of the newest batches are looked at, unless they are larger than this.
+const TAIL_CHECKED_BYTES_MAX: usize = 64 * 1024;
+
 impl LargestTimestamp {
     const NONE: Self = Self { timestamp: Millis::NONE, offset: Offset::NONE };
 }
@@ -169,7 +172,7 @@ impl Segment {
         let last_entry = self.offset_index.entries().last();
         let mut walk = self.walk_from(last_entry.map_or(0, |entry| entry.position as u64));
         while let Some(batch) = walk.next()? {
-            if !walk.is_intact(&batch)? {
+            if batch.header.next_offset() > self.end_offset || !walk.is_intact(&batch)? {
                 return Ok(false);
             }
         }
@@ -188,22 +191,33 @@ impl Segment {
     }
 
     /// Learns end, largest timestamp and first timestamp of a segment whose indexes are believed, by walking from the
-    /// last entry on. Answers the position after the last whole batch; where that is not the end of the file the rest is
-    /// no batch.
-    pub(crate) fn read_tail(&mut self) -> DiskResult<u64> {
+    /// last entry on, checksums included. Answers the position after the last whole batch; where that is not the end of the
+    /// file the rest is no batch, a broken one, or, with `is_contiguous`, one with a leap of offsets before it.
+    pub(crate) fn read_tail(&mut self, is_contiguous: bool) -> DiskResult<u64> {
         self.read_largest();
         self.first_timestamp = self.search_from(0).next()?.map(|batch| batch.header.max_timestamp);
         let last_entry = self.offset_index.entries().last().copied();
         let log = self.log.clone();
         let mut scan = Scan::search(&*log, last_entry.map_or(0, |entry| entry.position as u64), self.bytes);
         let mut end_offset = self.base_offset;
+        let (mut end, mut previous) = (scan.position(), None);
         while let Some(batch) = scan.next()? {
-            end_offset = end_offset.max(batch.header.next_offset());
+            let is_small = batch.header.total_bytes() <= TAIL_CHECKED_BYTES_MAX;
+            let base_offset = batch.header.base_offset;
+            let is_first = previous.is_none() && last_entry.is_some();
+            let is_next = base_offset == end_offset || (base_offset > end_offset && !is_contiguous);
+            let is_repeated = previous == Some(batch.header);
+            if !(is_first || is_next || is_repeated) || (is_small && !scan.is_intact(&batch)?) {
+                break;
+            }
+            previous = Some(batch.header);
+            end = batch.end();
+            end_offset = batch.header.next_offset();
             self.note_timestamp(&batch.header);
         }
         self.end_offset = end_offset;
         self.bytes_since_entry = 0;
-        Ok(scan.position())
+        Ok(end)
     }
 
     /// Walks the batches from a byte position on.
@@ -359,6 +373,11 @@ impl Segment {
     pub(crate) fn paths(&self) -> Vec<String> {
         let indexes = [self.offset_index.path(), self.time_index.path(), self.txn_index.path()];
         std::iter::once(self.log_path.as_str()).chain(indexes).map(str::to_owned).collect()
+    }
+
+    /// The paths of `.index` and `.timeindex`.
+    pub(crate) fn position_paths(&self) -> impl Iterator<Item = &str> {
+        [self.offset_index.path(), self.time_index.path()].into_iter()
     }
 
     /// The path of the `.log`.

@@ -11,7 +11,7 @@ use fencepost_records::{
 };
 use fencepost_storage::{
     AppendOutcome, Checkpoint, CleanupPolicy, Disk, Log, LogConfig, LogDir, MarkerAppend, MemoryDisk,
-    MetaProperties, Recovery,
+    MetaProperties, Recovery, StorageError,
 };
 use fencepost_types::{BrokerId, LeaderEpoch, Millis, Now, Offset, Uuid};
 use serde_json::{Value, json};
@@ -685,8 +685,16 @@ fn leftovers_are_settled() {
 /// A recovery point far beyond the end, or a log start beyond it (storage-formats §8.3).
 #[test]
 fn odd_checkpoints() {
+    // Everything else agrees with the end that is found: the checkpoint is wrong. Else something is missing.
     let killed = Damaged::new("as-killed-0");
-    killed.recovers_by(unclean(100_000), 60, "a recovery point beyond the end");
+    let confirmed = Recovery { high_watermark: Offset(60), ..unclean(100_000) };
+    killed.recovers_by(confirmed, 60, "a recovery point beyond the end");
+    for high_watermark in [0, 61] {
+        let killed = Damaged::new("as-killed-0");
+        let damaged = Recovery { high_watermark: Offset(high_watermark), ..unclean(100_000) };
+        let opened = try_open(&killed.disk, "t-0", &config("unclean"), damaged, at(1_795_992_000_000));
+        assert!(matches!(opened, Err(StorageError::Corrupt { .. })), "{high_watermark}");
+    }
     let killed = Damaged::new("as-killed-0");
     let beyond = Recovery { log_start_offset: Offset(1_000), ..unclean(24) };
     let mut log = killed.open(beyond);

@@ -8,6 +8,7 @@ mod inspect;
 mod leftovers;
 mod read;
 mod recovery;
+mod report;
 mod retire;
 mod snapshots;
 mod sync;
@@ -31,6 +32,7 @@ pub use count::Counted;
 pub use inspect::{Inspection, LogFault, inspect_log};
 pub use read::ReadSlice;
 pub use recovery::Recovery;
+pub use report::{Cut, RecoveryReport};
 pub use retire::{RetentionReason, Retired};
 pub use sync::{FlushScope, FlushTicket};
 pub use timestamps::FoundTimestamp;
@@ -69,6 +71,8 @@ pub struct Log {
     sync: SyncState,
     /// The first offset that the cleaner has not seen; `None` if it never was here.
     cleaner_checkpoint: Option<Offset>,
+    /// What opening it has found.
+    report: RecoveryReport,
     /// A replacement of segments that has begun and not ended.
     replacing: Option<Replacing>,
     /// Why nothing can be done with it any more.
@@ -101,6 +105,7 @@ impl Log {
             unusable_windows: None,
             sync: SyncState::new(offset),
             cleaner_checkpoint: None,
+            report: RecoveryReport::default(),
             replacing: None,
             offline: None,
         }

@@ -9,7 +9,8 @@ use fencepost_partition::AbortedTxn;
 use fencepost_types::{LeaderEpoch, Millis, Now, Offset, TopicPartition, Uuid};
 
 use super::leftovers::{LiveFiles, settle};
-use super::read::{damaged, find_batch};
+use super::read::{damaged, find_batch, missing};
+use super::report::Cut;
 use super::sync::{FlushScope, SyncStep};
 use super::{EPOCH_FILE, Log, METADATA_FILE, segment_files};
 use crate::config::LogConfig;
@@ -34,14 +35,27 @@ pub struct Recovery {
     pub high_watermark: Offset,
     /// From the cleaner checkpoint; `None` where it says nothing.
     pub cleaner_checkpoint: Option<Offset>,
+    /// Whether everything below the high watermark was durable when it was noted: so with `fencepost.durability=fsync`.
+    pub high_watermark_is_durable: bool,
+}
+
+impl Recovery {
+    /// The offset below which everything was durable when it was noted. No crash takes away what lies below: what is missing
+    /// there was damaged.
+    pub(crate) fn durable_end(&self) -> Offset {
+        let high_watermark = if self.high_watermark_is_durable { self.high_watermark } else { Offset(0) };
+        self.recovery_point.max(high_watermark)
+    }
 }
 
 impl Log {
     /// Opens the log of a partition. Without a directory it is empty and stays without one until the first append (L4).
     /// After an unclean stop what was recovered is synced before this returns, so the whole log is durable.
     ///
+    /// What was cut off and made anew on the way is in [`Log::recovery_report`].
+    ///
     /// Errors: [`StorageError::TopicId`] where the directory belongs to another topic; [`StorageError::Corrupt`] where
-    /// batches are missing below the recovery point, which no recovery may cut away.
+    /// batches are missing or broken below what was durable. No recovery cuts those away: the `.log` files stay as they are.
     ///
     /// Source: Kafka LogLoader.load.
     pub fn open(
@@ -60,15 +74,16 @@ impl Log {
             listed => listed?,
         };
         log.cleaner_checkpoint = recovery.cleaner_checkpoint;
-        log.check_metadata()?;
+        log.check_metadata(recovery.durable_end())?;
         let live = settle(&*log.disk, &log.directory)?;
         log.snapshots = live.snapshots.clone();
         log.load(&live, recovery, now)?;
         Ok(log)
     }
 
-    /// A directory without a readable `partition.metadata` gets one: the caller knows whose it is.
-    fn check_metadata(&mut self) -> Result<(), StorageError> {
+    /// A directory without a readable `partition.metadata` gets one: the caller knows whose it is. But where data was durable,
+    /// that file was before it.
+    fn check_metadata(&mut self, durable_end: Offset) -> Result<(), StorageError> {
         let content = read_whole(&*self.disk, &self.path(METADATA_FILE), TEXT_FILE_BYTES_MAX)?;
         let text = content.map(|content| String::from_utf8_lossy(&content).into_owned());
         match text.as_deref().and_then(parse_partition_metadata) {
@@ -77,8 +92,20 @@ impl Log {
                 let (directory, expected) = (self.directory.clone(), self.topic_id);
                 Err(StorageError::TopicId { directory, expected, found })
             }
+            None if durable_end > Offset(0) && self.has_data()? => Err(StorageError::Corrupt {
+                path: self.path(METADATA_FILE),
+                problem: format!(
+                    "it does not say whose data this is (topic id {} is expected)",
+                    self.topic_id
+                ),
+            }),
             None => Ok(self.write_metadata()?),
         }
+    }
+
+    fn has_data(&self) -> DiskResult<bool> {
+        let entries = self.disk.list(&self.directory)?;
+        Ok(entries.iter().any(|entry| entry.name.ends_with(".log") && entry.bytes > 0))
     }
 
     fn load(&mut self, live: &LiveFiles, recovery: Recovery, now: Now) -> Result<(), StorageError> {
@@ -90,14 +117,36 @@ impl Log {
             self.first_to_recover(recovery.recovery_point)?
         };
         self.repair_positions(&faults, first_recovered)?;
-        self.read_last_segment(first_recovered)?;
+        self.read_last_segment(first_recovered, recovery.durable_end())?;
         self.repair_aborts(&faults, first_recovered, now.wall)?;
         self.fold(first_recovered, recovery, now.wall)?;
+        self.check_end(recovery)?;
         if is_epoch_file_lost {
             self.rebuild_epochs()?;
+            self.report.rebuilt.push(self.path(EPOCH_FILE));
         }
         self.settle_offsets(recovery, now)?;
         self.sync_recovered(first_recovered)
+    }
+
+    /// Nothing that was durable is missing at the end. But where all else agrees with the end that was found (the high watermark,
+    /// after a clean stop also the newest snapshot), one checkpoint is wrong, and the log is not.
+    fn check_end(&mut self, recovery: Recovery) -> Result<(), StorageError> {
+        let Some(last) = self.segments.last().filter(|last| last.end_offset < recovery.durable_end()) else {
+            return Ok(());
+        };
+        let (end, noted) = (last.end_offset, recovery.high_watermark);
+        let newest_snapshot = self.snapshots.last().copied();
+        let is_confirmed = if recovery.clean {
+            noted.min(recovery.recovery_point) <= end && newest_snapshot == Some(end)
+        } else {
+            noted > Offset(0) && noted <= end
+        };
+        if !is_confirmed {
+            return Err(missing(last, recovery.durable_end()));
+        }
+        self.report.checkpoint_beyond_end = Some(recovery.durable_end());
+        Ok(())
     }
 
     fn open_segments(
@@ -113,6 +162,11 @@ impl Log {
             let (segment, found) = Segment::open(&*self.disk, &self.directory, *base, end_bound, now)?;
             self.segments.push(segment);
             faults.push(found);
+        }
+        if self.segments.is_empty() && recovery.durable_end() > Offset(0) {
+            let problem =
+                format!("no .log is there, and offsets up to {} were", recovery.durable_end().0 - 1);
+            return Err(StorageError::Corrupt { path: self.directory.clone(), problem });
         }
         if self.segments.is_empty() {
             let segment = self.create_segment(recovery.log_start_offset, now)?;
@@ -162,6 +216,9 @@ impl Log {
                 return Err(damaged(segment, walk.position()));
             }
             segment.finish(&*disk)?;
+            if segment.bytes > 0 {
+                self.report.rebuilt.extend(segment.position_paths().map(str::to_owned));
+            }
             let files = segment_files(segment, &*disk)?;
             self.sync.owe(files);
         }
@@ -169,18 +226,24 @@ impl Log {
         Ok(())
     }
 
-    /// Finds the end of a log that is believed whole. A tail that is no batch is cut off: the mark of a clean stop is not
-    /// believed over it.
-    fn read_last_segment(&mut self, first_recovered: usize) -> Result<(), StorageError> {
+    /// Finds the end of a log that is believed whole. What follows its last batch, above everything that was noted as durable,
+    /// is cut off: the mark of a clean stop is not believed over it.
+    fn read_last_segment(&mut self, first_recovered: usize, durable_end: Offset) -> Result<(), StorageError> {
         let count = self.segments.len();
         if first_recovered < count {
             return Ok(());
         }
         let disk = self.disk.clone();
         let last = &mut self.segments[count - 1];
-        let position = last.read_tail()?;
+        let position = last.read_tail(!self.config.cleanup_policy.compact)?;
         if position < last.bytes {
             let end = last.end_offset;
+            if end < durable_end {
+                return Err(damaged(last, position));
+            }
+            let mut cut = Cut::new(last, position);
+            cut.count(last, position)?;
+            self.report.cut = Some(cut);
             last.cut(&*disk, position, end)?;
             let files = segment_files(last, &*disk)?;
             self.sync.owe(files);
@@ -234,13 +297,13 @@ impl Log {
         let mut at = self.floor_index(from).unwrap_or(0);
         while at < self.segments.len() {
             if at >= first_recovered {
-                self.recover_segment(at)?;
+                self.recover_segment(at, recovery.durable_end())?;
             } else {
                 self.replay_segment(at, from)?;
             }
             at += 1;
-            if at > first_recovered && at < self.segments.len() && self.is_broken_before(at, recovery) {
-                self.drop_segments_after(at - 1)?;
+            if at > first_recovered && at < self.segments.len() {
+                self.settle_gap(at, recovery)?;
             }
             if let Some(next) = self.segments.get(at).map(|next| next.base_offset)
                 && !is_clean
@@ -252,23 +315,33 @@ impl Log {
         Ok(())
     }
 
-    /// Whether the segment does not go on where the one before it ends.
+    /// What becomes of a segment that does not go on where the one before it ends.
     ///
     /// - Beyond it: the end of that one was lost in a crash that the beginning of this one survived. Nothing from there on was
     ///   ever acknowledged, and a log keeps a prefix of what was appended.
-    /// - But a crash has made no gap below the high watermark that was noted, where all was acknowledged, nor is one of
-    ///   interest below the log start: somebody took a segment away, and what follows stays.
+    /// - But no crash takes away what was durable: then something is damaged, and nothing is cut. Where it was acknowledged and
+    ///   not durable, what follows stays, and the gap is reported. What is missing below the log start is of no interest.
     /// - Kafka's cleaner leaves gaps, too: below its checkpoint they are taken for its own, whatever the policy is by now, and
     ///   in a compacted log also where there is no checkpoint (ours leaves no gaps, and there always is one).
     /// - Before it: this one was cut away, and the crash has undone that.
     ///
     /// Differs from Kafka, which keeps the segment, whatever is known of it.
-    fn is_broken_before(&self, at: usize, recovery: Recovery) -> bool {
+    fn settle_gap(&mut self, at: usize, recovery: Recovery) -> Result<(), StorageError> {
         let (end, base) = (self.segments[at - 1].end_offset, self.segments[at].base_offset);
-        let is_known = base <= recovery.high_watermark.max(recovery.log_start_offset);
         let is_compacted = self.config.cleanup_policy.compact;
         let may_be_cleaned = self.cleaner_checkpoint.map_or(is_compacted, |clean_end| base <= clean_end);
-        base < end || (base > end && !may_be_cleaned && !is_known)
+        let is_gap = base > end && !may_be_cleaned && base > recovery.log_start_offset;
+        if is_gap && end < recovery.durable_end() {
+            return Err(missing(&self.segments[at - 1], base.min(recovery.durable_end())));
+        }
+        if is_gap && base <= recovery.high_watermark {
+            self.report.gaps.push((end, base));
+        } else if is_gap || base < end {
+            let before = &self.segments[at - 1];
+            let cut = Cut::new(before, before.bytes);
+            self.drop_segments_after(at - 1, cut)?;
+        }
+        Ok(())
     }
 
     /// Replays the batches of a believed segment from `from` on.
@@ -297,6 +370,9 @@ impl Log {
         }
         let aborted = self.replay_segment(at, from.max(base))?;
         let (disk, segment) = (self.disk.clone(), &mut self.segments[at]);
+        if segment.txn_index.entries() != aborted {
+            self.report.rebuilt.push(segment.txn_index.path().to_owned());
+        }
         segment.txn_index.remove(&*disk)?;
         aborted.into_iter().for_each(|aborted| segment.txn_index.push(aborted));
         segment.txn_index.write_pending(&*disk)?;
@@ -309,12 +385,14 @@ impl Log {
     /// gone before the cut, so that a crash in between leaves no hole.
     ///
     /// The checksum begins behind offset and epoch. A crash may keep a batch from there on and lose what stands before, which
-    /// then reads as zeros: so neither may fall from one batch to the next. No leader appends such a batch. The same batch a
+    /// then reads as zeros: so neither may fall from one batch to the next, nor does an offset leap. No leader appends such a batch. The same batch a
     /// second time is harmless, and kept as Kafka keeps it.
     ///
     /// Differs from Kafka, which takes a batch at any offset (storage-formats §10, table).
-    fn recover_segment(&mut self, at: usize) -> Result<(), StorageError> {
+    fn recover_segment(&mut self, at: usize, durable_end: Offset) -> Result<(), StorageError> {
         let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
+        let (is_compacted, checkpoint) = (self.config.cleanup_policy.compact, self.cleaner_checkpoint);
+        let may_be_cleaned = |offset| is_compacted || checkpoint.is_some_and(|clean_end| offset <= clean_end);
         let segment = &mut self.segments[at];
         refuse_old_format(segment)?;
         segment.clear_indexes(&*disk)?;
@@ -322,8 +400,10 @@ impl Log {
         let mut walk = Scan::walk(&*log, 0, segment.bytes);
         let (mut end, mut epoch, mut previous) = (0, LeaderEpoch::NONE, None);
         while let Some(batch) = walk.next()? {
-            let goes_on =
-                batch.header.base_offset >= segment.end_offset && batch.header.leader_epoch >= epoch;
+            // Kafka's cleaner takes whole batches out; nobody else does.
+            let is_next = batch.header.base_offset == segment.end_offset
+                || batch.header.base_offset > segment.end_offset && may_be_cleaned(batch.header.base_offset);
+            let goes_on = is_next && batch.header.leader_epoch >= epoch;
             let is_repeated = previous == Some(batch.header);
             if !(goes_on || is_repeated) || !walk.is_intact(&batch)? {
                 break;
@@ -338,20 +418,28 @@ impl Log {
             }
             end = batch.end();
         }
-        let is_cut = end < segment.bytes;
-        if is_cut {
-            self.drop_segments_after(at)?;
-        }
-        let segment = &mut self.segments[at];
-        if is_cut {
+        if end < segment.bytes {
+            if segment.end_offset < durable_end {
+                return Err(damaged(segment, end));
+            }
+            let mut cut = Cut::new(segment, end);
+            cut.count(segment, end)?;
+            self.drop_segments_after(at, cut)?;
+            let segment = &mut self.segments[at];
             segment.log.truncate(end)?;
             segment.bytes = end;
         }
-        segment.finish(&*disk)?;
+        self.segments[at].finish(&*disk)?;
         Ok(())
     }
 
-    fn drop_segments_after(&mut self, at: usize) -> DiskResult<()> {
+    /// Removes the last segments, and notes in `cut` what was in them.
+    fn drop_segments_after(&mut self, at: usize, mut cut: Cut) -> DiskResult<()> {
+        for dropped in &self.segments[at + 1..] {
+            cut.count(dropped, 0)?;
+        }
+        // An earlier cut was made at a higher offset, and what it took away is gone with this one.
+        self.report.cut = Some(cut);
         while self.segments.len() > at + 1 {
             let last = self.segments.pop().expect("there are more than one");
             last.paths().iter().try_for_each(|path| remove_if_there(&*self.disk, path))?;
@@ -379,6 +467,11 @@ impl Log {
         self.log_end_offset = self.segments.last().map_or(first_base, |last| last.end_offset);
         self.log_start_offset = recovery.log_start_offset.max(first_base);
         if self.log_end_offset < self.log_start_offset {
+            if recovery.clean || recovery.high_watermark_is_durable {
+                let (start, end) = (self.log_start_offset, self.log_end_offset);
+                let problem = format!("the log starts at {start} by its checkpoint, beyond its end at {end}");
+                return Err(StorageError::Corrupt { path: self.directory.clone(), problem });
+            }
             let retired = self.truncate_fully_and_start_at(self.log_start_offset, now)?;
             retired.files.iter().try_for_each(|path| remove_if_there(&*self.disk, path))?;
             return Ok(());

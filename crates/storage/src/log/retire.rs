@@ -180,7 +180,7 @@ impl Log {
             position = batch.end();
         }
         active.cut(&*disk, position, end)?;
-        active.read_tail()?;
+        active.read_tail(!self.config.cleanup_policy.compact)?;
         self.log_end_offset = end;
         self.log_start_offset = self.log_start_offset.min(end);
         self.high_watermark = self.high_watermark.min(end);

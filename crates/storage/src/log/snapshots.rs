@@ -55,6 +55,7 @@ impl Log {
                 self.load_windows(candidate, &content)?;
                 return Ok(candidate);
             }
+            self.report.rebuilt.push(path);
             self.remove_snapshot(candidate)?;
         }
         let start = self.segments.first().map_or(self.log_start_offset, |segment| segment.base_offset);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fencepost_partition::{AbortedTxn, Marker, ProducerStates};
 use fencepost_records::{Batch, Batches, EndTxnMarker};
-use fencepost_storage::{Disk, Log, LogConfig, MemoryDisk, Recovery, batch_facts};
+use fencepost_storage::{Disk, Log, LogConfig, MemoryDisk, Recovery, StorageError, batch_facts};
 use fencepost_types::{Millis, Nanos, Now, Offset, TopicPartition, Uuid};
 use serde_json::Value;
 
@@ -109,9 +109,20 @@ pub fn unclean(recovery_point: i64) -> Recovery {
 
 /// Opens a directory that is on the disk.
 pub fn open(disk: &MemoryDisk, directory: &str, config: &LogConfig, recovery: Recovery, now: Now) -> Log {
+    try_open(disk, directory, config, recovery, now).unwrap()
+}
+
+/// The same where that may be refused.
+pub fn try_open(
+    disk: &MemoryDisk,
+    directory: &str,
+    config: &LogConfig,
+    recovery: Recovery,
+    now: Now,
+) -> Result<Log, StorageError> {
     let id = topic_id(disk, directory);
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
-    Log::open(disk, partition(directory), id, config.clone(), recovery, now).unwrap()
+    Log::open(disk, partition(directory), id, config.clone(), recovery, now)
 }
 
 /// Reads a whole log, batch by batch.
