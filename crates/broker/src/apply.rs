@@ -117,15 +117,7 @@ impl Broker {
         let config = self.topic_config(topic);
         let expiration_ms = i64::from(self.config().producer_id_expiration_ms);
         let log_config = log_config(&config, expiration_ms);
-        let log = match self.log_dir.open_log(name.clone(), topic_id, log_config.clone(), cx.now) {
-            // The directory is an earlier topic's of the same name: it is put aside, and the log begins anew.
-            Err(StorageError::TopicId { .. }) => {
-                let aside = self.log_dir.set_aside(&name, self.edge.random())?;
-                tracing::warn!(partition = %name, directory = aside, "a stray directory was put aside");
-                self.log_dir.open_log(name.clone(), topic_id, log_config, cx.now)?
-            }
-            opened => opened?,
-        };
+        let log = self.open_log(cx, &name, topic_id, &log_config)?;
         if let Some((file, error)) = log.unusable_windows() {
             tracing::warn!(partition = %name, file, %error, "retries of all but each producer's newest batch will be refused");
         }

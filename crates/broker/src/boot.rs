@@ -212,19 +212,28 @@ impl Broker {
         let transaction_config = transaction_config(&image, &config);
         let mut groups: BTreeMap<_, Arc<GroupCell>> = BTreeMap::new();
         let mut transactions: BTreeMap<_, Arc<TransactionCell>> = BTreeMap::new();
+        let damaged = self.damaged_partitions();
         for partition in self.partitions.all() {
             let name = partition.name.clone();
-            let failed = |code| StartError::Load { partition: name.clone(), code };
-            match &*name.topic {
+            if damaged.contains(&name) {
+                continue;
+            }
+            let load = Arc::clone(&partition);
+            let failed = match &*name.topic {
                 OFFSETS_TOPIC => {
                     let shard = GroupShard::new(Arc::clone(&group_config));
-                    groups.insert(name.partition, ShardCell::load(partition, shard).map_err(failed)?);
+                    ShardCell::load(load, shard).map(|cell| groups.insert(name.partition, cell)).err()
                 }
                 TRANSACTION_STATE_TOPIC => {
                     let shard = TransactionShard::new(transaction_config.clone());
-                    transactions.insert(name.partition, ShardCell::load(partition, shard).map_err(failed)?);
+                    ShardCell::load(load, shard).map(|cell| transactions.insert(name.partition, cell)).err()
                 }
-                _ => {}
+                _ => None,
+            };
+            if let Some(code) = failed {
+                // A part of its state is worse than none: this shard is not there, the others are.
+                let problem = format!("the coordinator's state cannot be loaded from it: {code}");
+                self.enter(clock(), |broker, cx| broker.partition_damaged(cx, &partition, &problem));
             }
         }
         let count = |topic: &str| image.topic_by_name(topic).map_or(0, |topic| topic.partitions.len() as i32);
@@ -262,6 +271,10 @@ impl Broker {
                 (Some(_), None) => !self.has_data(&name.to_string())?,
                 (None, _) => false,
             };
+            if topic.is_some() && !is_ours && self.log_dir.remembers_data(name) {
+                // What says whose it is was damaged: opening the log says so.
+                continue;
+            }
             if !is_ours && is_suspect {
                 tracing::warn!(partition = %name, "the metadata do not know this directory, and may have lost its topic: it stays");
             } else if !is_ours {

@@ -165,9 +165,7 @@ impl Broker {
         match error {
             _ if is_gone => {}
             StorageError::Corrupt { .. } => {
-                tracing::warn!(partition = %partition.name, %error, "a log cannot be compacted, and is left as it is");
-                let log = (partition.name.clone(), partition.topic_id);
-                self.cleaner.lock().uncleanable.insert(log);
+                self.is_uncleanable(&partition, error);
             }
             StorageError::Disk(_) if shortage.is_some() && is_harmless => {
                 tracing::warn!(partition = %partition.name, %error, "a log cannot be compacted for now");
@@ -177,6 +175,12 @@ impl Broker {
             | StorageError::WrongOwner { .. }
             | StorageError::Offline { .. } => self.log_dir_failed(cx, error),
         }
+    }
+
+    fn is_uncleanable(&self, partition: &Partition, error: &StorageError) {
+        tracing::warn!(partition = %partition.name, %error, "a log cannot be compacted, and is left as it is");
+        let log = (partition.name.clone(), partition.topic_id);
+        self.cleaner.lock().uncleanable.insert(log);
     }
 
     /// Begins to clean the dirtiest of the logs that are due.
@@ -202,12 +206,17 @@ impl Broker {
                         best = Some((ratio, partition, config));
                     }
                 }
+                Ok(Err(error @ StorageError::Corrupt { .. })) => self.is_uncleanable(&partition, &error),
                 Ok(Err(error)) => chore_failed(self, cx, &error),
             }
         }
         let (_, partition, config) = best?;
         match partition.with(|state| state.log.start_cleaning(cx.now, &config)).ok()? {
             Ok(cleaning) => cleaning.map(|cleaning| Current { partition, cleaning }),
+            Err(error @ StorageError::Corrupt { .. }) => {
+                self.is_uncleanable(&partition, &error);
+                None
+            }
             Err(error) => {
                 chore_failed(self, cx, &error);
                 None

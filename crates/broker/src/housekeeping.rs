@@ -67,6 +67,7 @@ impl Broker {
             let _ = partition.with(|state| offsets.add(&state.log));
         }
         let _ = self.controller().partition().with(|state| offsets.add(&state.log));
+        self.add_damaged_offsets(&mut offsets);
         // After they were looked at: no partition goes with its directory before this is set.
         self.check_log_dir()?;
         Ok(offsets)
@@ -134,8 +135,15 @@ impl Broker {
             partition.close(&mut offsets)?;
         }
         self.controller().partition().close(&mut offsets)?;
+        self.add_damaged_offsets(&mut offsets);
         self.check_log_dir()?;
         self.log_dir.write_checkpoints(&Checkpoint::ALL, || Ok(offsets))?;
+        let damaged = self.damaged_partitions();
+        if !damaged.is_empty() {
+            // The next start must look at them again, and not take them for closed.
+            tracing::warn!(partitions = damaged.len(), "no mark of a clean stop is left: logs are damaged");
+            return Ok(());
+        }
         let epoch = *self.broker_epoch.lock().expect("no holder of this lock panics");
         self.log_dir.mark_clean(epoch.0)?;
         Ok(())
@@ -162,6 +170,9 @@ fn apply_retention(broker: &Arc<Broker>, cx: &mut Cx) {
                 // The names that they have now: until those are durable the log start is in the checkpoint.
                 partition.queue_sync(broker);
                 broker.unlink_later(cx.now, &partition.name.topic, files);
+            }
+            Err(error @ StorageError::Corrupt { .. }) => {
+                broker.partition_damaged(cx, &partition, &error.to_string());
             }
             Err(error) => chore_failed(broker, cx, &error),
         }

@@ -29,6 +29,7 @@ mod cleaning;
 mod connection;
 mod controller;
 mod cx;
+mod damaged;
 mod deadlines;
 mod dispatch;
 pub mod dump;

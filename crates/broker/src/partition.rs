@@ -94,6 +94,7 @@ impl Partition {
     ) -> Arc<Self> {
         log.assign_leader_epoch(leader_epoch);
         log.update_high_watermark(log.log_end_offset());
+        let gone = log.is_unopened().then_some(ErrorCode::KafkaStorageError);
         // Out of the checkpoint, or out of names that opening has synced.
         let remembered_log_start = log.log_start_offset();
         let state = State {
@@ -108,7 +109,7 @@ impl Partition {
             owes_sync: false,
             sync_is_due: false,
             remembered_log_start,
-            gone: None,
+            gone,
         };
         Arc::new(Self { name, topic_id, state: Mutex::new(state) })
     }
@@ -426,6 +427,11 @@ impl Partition {
             state.gone = Some(ErrorCode::NotLeaderOrFollower);
         }
         Ok(())
+    }
+
+    /// Adds what has to be remembered of the log, also where the partition is gone.
+    pub(crate) fn add_offsets(&self, offsets: &mut LogOffsets) {
+        offsets.add(&self.lock().log);
     }
 
     /// Reads every batch from `from`, but not from below the log start, to the log end.

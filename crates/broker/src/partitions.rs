@@ -1,6 +1,6 @@
 //! The partitions that this broker hosts, by name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock};
 
 use fencepost_types::{TopicPartition, Uuid};
@@ -11,6 +11,8 @@ use crate::partition::Partition;
 #[derive(Default)]
 pub(crate) struct Partitions {
     by_name: RwLock<BTreeMap<TopicPartition, Arc<Partition>>>,
+    /// Those whose logs are damaged: nobody leads them. At most one for each partition.
+    damaged: RwLock<BTreeSet<TopicPartition>>,
 }
 
 impl Partitions {
@@ -24,6 +26,16 @@ impl Partitions {
         self.by_name.read().expect("no holder of this lock panics").values().cloned().collect()
     }
 
+    /// Notes that the log of a partition is damaged.
+    pub(crate) fn add_damaged(&self, name: TopicPartition) {
+        self.damaged.write().expect("no holder of this lock panics").insert(name);
+    }
+
+    /// The partitions whose logs are damaged.
+    pub(crate) fn damaged(&self) -> BTreeSet<TopicPartition> {
+        self.damaged.read().expect("no holder of this lock panics").clone()
+    }
+
     pub(crate) fn insert(&self, partition: Arc<Partition>) {
         let name = partition.name.clone();
         self.by_name.write().expect("no holder of this lock panics").insert(name, partition);
@@ -33,6 +45,7 @@ impl Partitions {
     pub(crate) fn remove_if(&self, name: &TopicPartition, topic_id: Uuid) -> Option<Arc<Partition>> {
         let mut by_name = self.by_name.write().expect("no holder of this lock panics");
         if by_name.get(name).is_some_and(|partition| partition.topic_id == topic_id) {
+            self.damaged.write().expect("no holder of this lock panics").remove(name);
             by_name.remove(name)
         } else {
             None

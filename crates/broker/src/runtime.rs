@@ -173,6 +173,11 @@ impl<S: HostedShard> ShardCell<S> {
                 tracing::error!(partition = %partition.name, %from, "the load begins inside a batch");
                 return Err(ErrorCode::CorruptMessage);
             }
+            // A part of its state, or a wrong one, is worse than none.
+            if let Err(error) = batch.verify_crc() {
+                tracing::error!(partition = %partition.name, offset = %header.base_offset, %error, "a batch is broken");
+                return Err(ErrorCode::CorruptMessage);
+            }
             if header.is_control() {
                 return shard.replay_control(batch);
             }

@@ -96,6 +96,15 @@ impl LogOffsets {
         self.recovery_points.contains_key(partition)
     }
 
+    fn of_mut(&mut self, checkpoint: Checkpoint) -> &mut BTreeMap<TopicPartition, Offset> {
+        match checkpoint {
+            Checkpoint::RecoveryPoint => &mut self.recovery_points,
+            Checkpoint::LogStart => &mut self.log_starts,
+            Checkpoint::HighWatermark => &mut self.high_watermarks,
+            Checkpoint::Cleaner => &mut self.cleaner_checkpoints,
+        }
+    }
+
     fn of(&self, checkpoint: Checkpoint) -> &BTreeMap<TopicPartition, Offset> {
         match checkpoint {
             Checkpoint::RecoveryPoint => &self.recovery_points,
@@ -117,7 +126,6 @@ pub struct LogDir {
     found: BTreeSet<Checkpoint>,
     checkpoints: BTreeMap<Checkpoint, BTreeMap<TopicPartition, Offset>>,
     unreadable: Vec<&'static str>,
-    high_watermarks_are_durable: bool,
     /// Held while checkpoints are looked up and written: two at once would share a temporary file, and the later one might
     /// bring back what the earlier one has forgotten.
     turn: Mutex<()>,
@@ -162,17 +170,11 @@ impl LogDir {
             found: BTreeSet::new(),
             checkpoints: BTreeMap::new(),
             unreadable: Vec::new(),
-            high_watermarks_are_durable: false,
             turn: Mutex::new(()),
             _lock: lock,
         };
         log_dir.read_checkpoints()?;
         Ok(log_dir)
-    }
-
-    /// What lies below a high watermark that was noted was durable by then: what is missing there is damage.
-    pub fn trust_high_watermarks(&mut self) {
-        self.high_watermarks_are_durable = true;
     }
 
     /// Makes the directory ours, before any log in it is opened. The mark of a clean stop goes (storage-formats trap 19);
@@ -292,7 +294,6 @@ impl LogDir {
             log_start_offset: remembered(Checkpoint::LogStart),
             high_watermark: remembered(Checkpoint::HighWatermark),
             cleaner_checkpoint: self.offset(Checkpoint::Cleaner, &partition),
-            high_watermark_is_durable: self.high_watermarks_are_durable,
         };
         let mut log = Log::open(self.disk.clone(), partition, topic_id, config, recovery, now)?;
         log.update_high_watermark(recovery.high_watermark);
@@ -302,6 +303,22 @@ impl LogDir {
     /// What was remembered of a partition at the start.
     pub fn offset(&self, checkpoint: Checkpoint, partition: &TopicPartition) -> Option<Offset> {
         self.checkpoints.get(&checkpoint)?.get(partition).copied()
+    }
+
+    /// Adds to `offsets` what was remembered at the start of a partition whose log cannot be opened: the next start needs it
+    /// again.
+    pub fn keep_remembered(&self, partition: &TopicPartition, offsets: &mut LogOffsets) {
+        for checkpoint in Checkpoint::ALL {
+            if let Some(offset) = self.offset(checkpoint, partition) {
+                offsets.of_mut(checkpoint).insert(partition.clone(), offset);
+            }
+        }
+    }
+
+    /// Whether it was remembered at the start that a partition has records.
+    pub fn remembers_data(&self, partition: &TopicPartition) -> bool {
+        let noted = [Checkpoint::RecoveryPoint, Checkpoint::HighWatermark].into_iter();
+        noted.filter_map(|checkpoint| self.offset(checkpoint, partition)).any(|offset| offset > Offset(0))
     }
 
     /// The partitions of which anything was remembered at the start.

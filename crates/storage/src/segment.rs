@@ -167,16 +167,19 @@ impl Segment {
         Ok(found.is_some_and(|batch| batch.header.last_offset() == named))
     }
 
-    /// Whether whole batches follow the last index entry up to the end of the file.
-    pub(crate) fn ends_whole(&self) -> DiskResult<bool> {
+    /// Whether whole batches follow the last index entry up to the end of the file, and with `is_contiguous` up to the next
+    /// segment.
+    pub(crate) fn ends_whole(&self, is_contiguous: bool) -> DiskResult<bool> {
         let last_entry = self.offset_index.entries().last();
         let mut walk = self.walk_from(last_entry.map_or(0, |entry| entry.position as u64));
+        let mut end_offset = self.base_offset;
         while let Some(batch) = walk.next()? {
-            if batch.header.next_offset() > self.end_offset || !walk.is_intact(&batch)? {
+            end_offset = batch.header.next_offset();
+            if end_offset > self.end_offset || !walk.is_intact(&batch)? {
                 return Ok(false);
             }
         }
-        Ok(walk.position() == self.bytes)
+        Ok(walk.position() == self.bytes && (end_offset == self.end_offset || !is_contiguous))
     }
 
     /// Takes the largest timestamp from the time index.

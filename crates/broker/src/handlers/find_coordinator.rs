@@ -42,6 +42,11 @@ fn find(broker: &Arc<Broker>, exchange: &Exchange, key_type: i8, key: String) ->
         KEY_TYPE_TRANSACTION => broker.transactions.cell_for(&key).map(|_| ()),
         _ => Err(ErrorCode::InvalidRequest),
     };
+    // Each is ours, but for one whose log is damaged: nobody leads that.
+    let found = found.map_err(|code| match code {
+        ErrorCode::NotCoordinator => ErrorCode::CoordinatorNotAvailable,
+        code => code,
+    });
     match found {
         Ok(()) => {
             let listener = &exchange.connection.listener;

@@ -182,7 +182,6 @@ fn open_log(
         log_start_offset: noted(Checkpoint::LogStart).min(judged.snapshot_end).max(judged.first_offset),
         high_watermark: judged.end_offset,
         cleaner_checkpoint: None,
-        high_watermark_is_durable: false,
     };
     let open = || {
         let disk = Arc::clone(log_dir.disk());

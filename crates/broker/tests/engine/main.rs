@@ -5,6 +5,7 @@ mod allocations;
 mod cleaning;
 mod completing;
 mod crash_points;
+mod damaged_logs;
 mod delayed_requests;
 mod delete_records;
 mod disk_trouble;

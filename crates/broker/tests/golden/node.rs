@@ -13,7 +13,7 @@ use fencepost_broker::{
 use fencepost_protocol::messages::{
     DescribeProducersRequest, DescribeTransactionsRequest, FetchRequest, ListOffsetsRequest, MetadataRequest,
     MetadataResponse, OffsetFetchRequest, describe_producers_request, fetch_request, fetch_response,
-    list_offsets_request, offset_fetch_request,
+    list_offsets_request, list_offsets_response, offset_fetch_request,
 };
 use fencepost_protocol::{Message, Request, ResponseHeader, encode_request};
 use fencepost_records::{Batch, Batches};
@@ -153,7 +153,24 @@ impl Node {
         self.ask(12, &MetadataRequest { topics: None, ..Default::default() })
     }
 
+    /// What a client that asks for an offset of a topic's first partition is refused with.
+    pub fn error_of(&self, topic: &str) -> i16 {
+        self.listed(topic, 0, EARLIEST, READ_UNCOMMITTED).error_code
+    }
+
     fn offset_at(&self, topic: &str, partition: i32, timestamp: i64, isolation_level: i8) -> i64 {
+        let row = self.listed(topic, partition, timestamp, isolation_level);
+        assert_eq!(row.error_code, 0, "{topic}-{partition}");
+        row.offset
+    }
+
+    fn listed(
+        &self,
+        topic: &str,
+        partition: i32,
+        timestamp: i64,
+        isolation_level: i8,
+    ) -> list_offsets_response::Partitions {
         let partitions = vec![list_offsets_request::Partitions {
             partition_index: partition,
             current_leader_epoch: -1,
@@ -162,9 +179,7 @@ impl Node {
         let topics = vec![list_offsets_request::Topics { name: topic.to_owned(), partitions }];
         let request = ListOffsetsRequest { replica_id: -1, isolation_level, topics, ..Default::default() };
         let answer = self.ask(7, &request);
-        let row = &answer.topics[0].partitions[0];
-        assert_eq!(row.error_code, 0, "{topic}-{partition}");
-        row.offset
+        answer.topics[0].partitions[0].clone()
     }
 
     /// What a client sees of a partition, in the words of the files of expectations.

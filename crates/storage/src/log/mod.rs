@@ -6,8 +6,10 @@ mod clean;
 mod count;
 mod inspect;
 mod leftovers;
+mod old_format;
 mod read;
 mod recovery;
+mod repair;
 mod report;
 mod retire;
 mod snapshots;
@@ -77,6 +79,8 @@ pub struct Log {
     replacing: Option<Replacing>,
     /// Why nothing can be done with it any more.
     offline: Option<String>,
+    /// Whether there is a directory of which nothing was taken in: it was damaged.
+    is_unopened: bool,
 }
 
 impl Log {
@@ -108,7 +112,21 @@ impl Log {
             report: RecoveryReport::default(),
             replacing: None,
             offline: None,
+            is_unopened: false,
         }
+    }
+
+    /// Stands for a log that could not be opened, for `reason`: it is offline from the start, and no file of it is touched
+    /// unless it is deleted.
+    pub fn unopened(
+        disk: Arc<dyn Disk>,
+        partition: TopicPartition,
+        topic_id: Uuid,
+        config: LogConfig,
+        reason: impl Into<String>,
+    ) -> Self {
+        let log = Self::absent(disk, partition, topic_id, config, Offset(0));
+        Self { offline: Some(reason.into()), is_unopened: true, ..log }
     }
 
     /// Notes that `leader_epoch` begins at the log end: what a leader does when it takes over, data or not. The file
@@ -236,6 +254,11 @@ impl Log {
     /// the newest batch of each producer are refused then.
     pub fn unusable_windows(&self) -> Option<(&str, WindowError)> {
         self.unusable_windows.as_ref().map(|(path, error)| (path.as_str(), *error))
+    }
+
+    /// Whether it stands for one that could not be opened, see [`Self::unopened`].
+    pub fn is_unopened(&self) -> bool {
+        self.is_unopened
     }
 
     /// Whether the partition has a directory yet.

@@ -9,6 +9,7 @@ use fencepost_partition::AbortedTxn;
 use fencepost_types::{LeaderEpoch, Millis, Now, Offset, TopicPartition, Uuid};
 
 use super::leftovers::{LiveFiles, settle};
+use super::old_format::refuse_old_format;
 use super::read::{damaged, find_batch, missing};
 use super::report::Cut;
 use super::sync::{FlushScope, SyncStep};
@@ -35,16 +36,13 @@ pub struct Recovery {
     pub high_watermark: Offset,
     /// From the cleaner checkpoint; `None` where it says nothing.
     pub cleaner_checkpoint: Option<Offset>,
-    /// Whether everything below the high watermark was durable when it was noted: so with `fencepost.durability=fsync`.
-    pub high_watermark_is_durable: bool,
 }
 
 impl Recovery {
     /// The offset below which everything was durable when it was noted. No crash takes away what lies below: what is missing
-    /// there was damaged.
+    /// there was damaged. That is not the high watermark: Kafka's is not durable when it is noted.
     pub(crate) fn durable_end(&self) -> Offset {
-        let high_watermark = if self.high_watermark_is_durable { self.high_watermark } else { Offset(0) };
-        self.recovery_point.max(high_watermark)
+        self.recovery_point
     }
 }
 
@@ -92,15 +90,22 @@ impl Log {
                 let (directory, expected) = (self.directory.clone(), self.topic_id);
                 Err(StorageError::TopicId { directory, expected, found })
             }
-            None if durable_end > Offset(0) && self.has_data()? => Err(StorageError::Corrupt {
-                path: self.path(METADATA_FILE),
-                problem: format!(
-                    "it does not say whose data this is (topic id {} is expected)",
-                    self.topic_id
-                ),
-            }),
+            None if durable_end > Offset(0) && !self.is_metadata() && self.has_data()? => {
+                Err(StorageError::Corrupt {
+                    path: self.path(METADATA_FILE),
+                    problem: format!(
+                        "it does not say whose data this is (topic id {} is expected)",
+                        self.topic_id
+                    ),
+                })
+            }
             None => Ok(self.write_metadata()?),
         }
+    }
+
+    /// There is only one metadata log, and it is ours.
+    fn is_metadata(&self) -> bool {
+        self.topic_id == Uuid::METADATA_TOPIC
     }
 
     fn has_data(&self) -> DiskResult<bool> {
@@ -189,41 +194,11 @@ impl Log {
     /// was noted, and a write that failed later may have left something at its end: then that one.
     fn first_to_recover(&self, recovery_point: Offset) -> DiskResult<usize> {
         let holding = self.floor_index(recovery_point).unwrap_or(0);
+        let is_contiguous = !self.config.cleanup_policy.compact && self.cleaner_checkpoint.is_none();
         match holding.checked_sub(1) {
-            Some(before) if !self.segments[before].ends_whole()? => Ok(before),
+            Some(before) if !self.segments[before].ends_whole(is_contiguous)? => Ok(before),
             Some(_) | None => Ok(holding),
         }
-    }
-
-    /// Makes the `.index` and `.timeindex` anew of segments whose batches are believed and whose indexes are not.
-    /// Differs from Kafka, which trusts them below the recovery point, and then skips records (storage-formats §10).
-    fn repair_positions(
-        &mut self,
-        faults: &[IndexFaults],
-        first_recovered: usize,
-    ) -> Result<(), StorageError> {
-        let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
-        let count = self.segments.len();
-        for at in (0..first_recovered).filter(|at| faults[*at].positions) {
-            let segment = &mut self.segments[at];
-            segment.clear_positions(&*disk)?;
-            let log = segment.log.clone();
-            let mut walk = Scan::walk(&*log, 0, segment.bytes);
-            while let Some(batch) = walk.next()? {
-                segment.index_batch(&batch, interval_bytes);
-            }
-            if walk.position() < segment.bytes && at + 1 < count {
-                return Err(damaged(segment, walk.position()));
-            }
-            segment.finish(&*disk)?;
-            if segment.bytes > 0 {
-                self.report.rebuilt.extend(segment.position_paths().map(str::to_owned));
-            }
-            let files = segment_files(segment, &*disk)?;
-            self.sync.owe(files);
-        }
-        self.segments.iter_mut().take(first_recovered).for_each(Segment::read_largest);
-        Ok(())
     }
 
     /// Finds the end of a log that is believed whole. What follows its last batch, above everything that was noted as durable,
@@ -247,38 +222,6 @@ impl Log {
             last.cut(&*disk, position, end)?;
             let files = segment_files(last, &*disk)?;
             self.sync.owe(files);
-        }
-        Ok(())
-    }
-
-    /// Makes the transaction indexes anew that cannot be believed, by what their entries say. One that is missing is right
-    /// where nothing was aborted: it is only believed where the next snapshot knows no producer that ever had a marker. After
-    /// a clean stop only the newest entries and segments are looked at: a start must not take longer for every abort of the
-    /// past.
-    fn repair_aborts(
-        &mut self,
-        faults: &[IndexFaults],
-        first_recovered: usize,
-        now: Millis,
-    ) -> Result<(), StorageError> {
-        let is_crash = first_recovered < self.segments.len();
-        let (mut to_check, mut to_scan) = (ABORTS_CHECKED_MAX, ABORTS_SCANNED_BYTES_MAX);
-        for (at, faults) in faults.iter().enumerate().take(first_recovered).rev() {
-            let segment = &self.segments[at];
-            let count = segment.txn_index.entries().len();
-            let is_looked_at = is_crash || count <= to_check;
-            to_check -= count.min(to_check);
-            let mut is_lost = faults.transactions || (is_looked_at && !self.aborts_hit(at)?);
-            if faults.transactions_absent && segment.bytes > 0 && (is_crash || segment.bytes <= to_scan) {
-                to_scan -= segment.bytes.min(to_scan);
-                let snapshot = self.read_snapshot_above(segment.end_offset)?;
-                is_lost |= snapshot.is_none_or(|snapshot| {
-                    snapshot.entries.iter().any(|entry| entry.coordinator_epoch.0 >= 0)
-                });
-            }
-            if is_lost {
-                self.rebuild_aborts(at, now)?;
-            }
         }
         Ok(())
     }
@@ -345,7 +288,11 @@ impl Log {
     }
 
     /// Replays the batches of a believed segment from `from` on.
-    fn replay_segment(&mut self, at: usize, from: Offset) -> Result<Vec<AbortedTxn>, StorageError> {
+    pub(super) fn replay_segment(
+        &mut self,
+        at: usize,
+        from: Offset,
+    ) -> Result<Vec<AbortedTxn>, StorageError> {
         let segment = &self.segments[at];
         let mut aborted = Vec::new();
         let Some(first) = find_batch(segment, from)? else { return Ok(aborted) };
@@ -358,27 +305,6 @@ impl Log {
             return Err(damaged(segment, walk.position()));
         }
         Ok(aborted)
-    }
-
-    /// Makes the `.txnindex` of a believed segment anew, from what was known where it begins. Producer state is left
-    /// as nothing: the fold comes after.
-    fn rebuild_aborts(&mut self, at: usize, now: Millis) -> Result<(), StorageError> {
-        let base = self.segments[at].base_offset;
-        let from = self.load_snapshot_below(base, now)?;
-        for before in self.floor_index(from).unwrap_or(0)..at {
-            self.replay_segment(before, from)?;
-        }
-        let aborted = self.replay_segment(at, from.max(base))?;
-        let (disk, segment) = (self.disk.clone(), &mut self.segments[at]);
-        if segment.txn_index.entries() != aborted {
-            self.report.rebuilt.push(segment.txn_index.path().to_owned());
-        }
-        segment.txn_index.remove(&*disk)?;
-        aborted.into_iter().for_each(|aborted| segment.txn_index.push(aborted));
-        segment.txn_index.write_pending(&*disk)?;
-        let files = segment_files(segment, &*disk)?;
-        self.sync.owe(files);
-        Ok(())
     }
 
     /// Walks a segment whose end is not known: keeps whole batches up to the first that is not, with all later segments
@@ -447,27 +373,13 @@ impl Log {
         self.disk.sync_dir(&self.directory)
     }
 
-    /// Makes the epochs anew out of the batches. Kafka does so only for the segments it recovers, and loses the rest.
-    fn rebuild_epochs(&mut self) -> Result<(), StorageError> {
-        let mut epochs = LeaderEpochs::default();
-        for segment in &self.segments {
-            let mut walk = segment.walk_from(0);
-            while let Some(batch) = walk.next()? {
-                epochs.assign(batch.header.leader_epoch, batch.header.base_offset);
-            }
-        }
-        self.epochs_changed = !epochs.entries().is_empty();
-        self.epochs = epochs;
-        Ok(())
-    }
-
     /// Log end, log start, epochs and snapshots, once the segments are what they are.
     fn settle_offsets(&mut self, recovery: Recovery, now: Now) -> Result<(), StorageError> {
         let first_base = self.segments[0].base_offset;
         self.log_end_offset = self.segments.last().map_or(first_base, |last| last.end_offset);
         self.log_start_offset = recovery.log_start_offset.max(first_base);
         if self.log_end_offset < self.log_start_offset {
-            if recovery.clean || recovery.high_watermark_is_durable {
+            if recovery.clean || recovery.durable_end() > Offset(0) {
                 let (start, end) = (self.log_start_offset, self.log_end_offset);
                 let problem = format!("the log starts at {start} by its checkpoint, beyond its end at {end}");
                 return Err(StorageError::Corrupt { path: self.directory.clone(), problem });
@@ -537,47 +449,4 @@ fn repair_magic(log: &dyn DiskFile, batch: &PlacedBatch) -> DiskResult<()> {
     const MAGIC_AT: u64 = 16;
     let magic = fencepost_records::MAGIC as u8;
     if batch.magic == magic { Ok(()) } else { log.write_at(batch.position + MAGIC_AT, &[&[magic]]) }
-}
-
-/// A segment that begins with a whole message of format 0 or 1 is old, not torn: cutting it would destroy it.
-fn refuse_old_format(segment: &Segment) -> Result<(), StorageError> {
-    const CHECKSUMMED_FROM: usize = 16;
-    let start = segment.log.read(0, CHECKSUMMED_FROM + 1)?;
-    let Some(fields) = start.first_chunk::<{ CHECKSUMMED_FROM + 1 }>() else { return Ok(()) };
-    let field = |at: usize| u32::from_be_bytes([fields[at], fields[at + 1], fields[at + 2], fields[at + 3]]);
-    let (length, stored, format) = (field(8), field(12), fields[16]);
-    let may_be_old = matches!(format, 0 | 1) && (14..=OLD_MESSAGE_BYTES_MAX).contains(&length);
-    if !may_be_old {
-        return Ok(());
-    }
-    let message = segment.log.read(CHECKSUMMED_FROM as u64, length as usize - 4)?;
-    if message.len() == length as usize - 4 && crc32(&message) == stored {
-        let problem = format!("message format {format} cannot be read, only format 2");
-        return Err(StorageError::Corrupt { path: segment.log_path().to_owned(), problem });
-    }
-    Ok(())
-}
-
-/// After a clean stop so many entries of transaction indexes are held against the log, the newest first: some 10 ms of look-ups.
-const ABORTS_CHECKED_MAX: usize = 10_000;
-/// After a clean stop so many bytes of a log without transaction indexes are walked to see that nothing was aborted in them.
-const ABORTS_SCANNED_BYTES_MAX: u64 = 16 * 1024 * 1024;
-/// No message of the old formats is taken for one that is longer.
-const OLD_MESSAGE_BYTES_MAX: u32 = 16 * 1024 * 1024;
-
-/// The checksum of the old formats (IEEE 802.3). Runs at most once for a segment, and nearly never.
-fn crc32(bytes: &[u8]) -> u32 {
-    let by_bit = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xedb8_8320 } else { crc >> 1 };
-    !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), by_bit))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The check value of CRC-32.
-    #[test]
-    fn the_old_checksum() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-    }
 }

@@ -229,11 +229,14 @@ impl Log {
 
     fn retire_directory(&mut self, unique: u128, suffix: &str) -> Result<Option<String>, StorageError> {
         self.fail("the partition was deleted");
-        if self.segments.is_empty() {
+        if self.segments.is_empty() && !self.is_unopened {
             return Ok(None);
         }
         let name = retired_dir(&self.partition, unique, suffix);
-        self.disk.rename(&self.directory, &name)?;
+        match self.disk.rename(&self.directory, &name) {
+            Err(error) if self.is_unopened && error.kind == DiskErrorKind::NotFound => return Ok(None),
+            renamed => renamed?,
+        }
         self.segments.clear();
         Ok(Some(name))
     }

@@ -10,7 +10,7 @@ use fencepost_metadata::{Image, is_valid_topic_name};
 use fencepost_protocol::messages::describe_topic_partitions_request::Cursor;
 use fencepost_protocol::messages::describe_topic_partitions_response::{NextCursor, Partitions, Topics};
 use fencepost_protocol::messages::{DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse};
-use fencepost_types::{ErrorCode, PartitionIndex};
+use fencepost_types::{ErrorCode, PartitionIndex, TopicPartition};
 
 use super::super::operations::OPERATIONS_OF_TOPIC;
 use super::rows::{numbers, partition_facts};
@@ -30,7 +30,7 @@ pub(crate) fn describe_topic_partitions(
     let is_internal = |name: &str| broker.is_internal(name);
     let configured = usize::try_from(broker.config().max_request_partition_size_limit).unwrap_or(0);
     let limit = page_limit(request.response_partition_limit, configured);
-    let response = page(&image, &request, limit, is_internal);
+    let response = page(&image, &request, limit, is_internal, &broker.damaged_partitions());
     exchange.reply(response);
 }
 
@@ -43,6 +43,7 @@ fn page(
     request: &DescribeTopicPartitionsRequest,
     limit: usize,
     is_internal: impl Fn(&str) -> bool,
+    damaged: &BTreeSet<TopicPartition>,
 ) -> DescribeTopicPartitionsResponse {
     let names: BTreeSet<&str> = if request.topics.is_empty() {
         image.topics().iter().map(|topic| topic.name.as_ref()).collect()
@@ -79,7 +80,7 @@ fn page(
         };
         let mut rest = topic.partitions.range(first..);
         let partitions: Vec<Partitions> =
-            rest.by_ref().take(left).map(|(index, _)| row(image, topic, *index)).collect();
+            rest.by_ref().take(left).map(|(index, _)| row(image, topic, *index, damaged)).collect();
         left -= partitions.len();
         response.topics.push(Topics {
             error_code: 0,
@@ -111,9 +112,15 @@ fn without_partitions(name: &str, code: ErrorCode) -> Topics {
     Topics { error_code: code.code(), name: Some(name.to_owned()), ..Default::default() }
 }
 
-fn row(image: &Image, topic: &Topic, index: PartitionIndex) -> Partitions {
+fn row(
+    image: &Image,
+    topic: &Topic,
+    index: PartitionIndex,
+    damaged: &BTreeSet<TopicPartition>,
+) -> Partitions {
     let partition = &topic.partitions[&index];
-    let facts = partition_facts(image, partition);
+    let name = TopicPartition { topic: topic.name.clone(), partition: index };
+    let facts = partition_facts(image, partition, damaged.contains(&name));
     Partitions {
         error_code: facts.error.code(),
         partition_index: index.0,

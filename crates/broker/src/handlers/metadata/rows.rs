@@ -5,7 +5,7 @@ use std::sync::Arc;
 use fencepost_metadata::Image;
 use fencepost_metadata::image::{Partition, Topic};
 use fencepost_protocol::messages::metadata_response::{Partitions, Topics};
-use fencepost_types::{BrokerId, ErrorCode};
+use fencepost_types::{BrokerId, ErrorCode, TopicPartition};
 
 use crate::Broker;
 use crate::connection::Listener;
@@ -55,9 +55,10 @@ pub(crate) struct PartitionFacts {
 }
 
 /// What is told about a partition. Without a leader it has an error of its own, and the topic has none.
-pub(crate) fn partition_facts(image: &Image, partition: &Partition) -> PartitionFacts {
-    let is_led = partition.has_leader() && image.is_alive(partition.leader);
-    let offline = partition.replicas.iter().copied().filter(|id| !image.is_alive(*id));
+/// One whose log is damaged (`is_damaged`) has none, as one in a log directory that is offline.
+pub(crate) fn partition_facts(image: &Image, partition: &Partition, is_damaged: bool) -> PartitionFacts {
+    let is_led = !is_damaged && partition.has_leader() && image.is_alive(partition.leader);
+    let offline = partition.replicas.iter().copied().filter(|id| is_damaged || !image.is_alive(*id));
     PartitionFacts {
         error: if is_led { ErrorCode::None } else { ErrorCode::LeaderNotAvailable },
         leader_id: if is_led { partition.leader.0 } else { BrokerId::NONE.0 },
@@ -74,8 +75,10 @@ pub(crate) fn numbers(brokers: &[BrokerId]) -> Vec<i32> {
 
 /// A topic in an answer to Metadata.
 pub(super) fn topic_row(broker: &Broker, image: &Image, topic: &Arc<Topic>, operations: i32) -> Topics {
+    let damaged = broker.damaged_partitions();
+    let is_damaged = |partition| damaged.contains(&TopicPartition { topic: topic.name.clone(), partition });
     let partitions = topic.partitions.iter().map(|(index, partition)| {
-        let facts = partition_facts(image, partition);
+        let facts = partition_facts(image, partition, !damaged.is_empty() && is_damaged(*index));
         Partitions {
             error_code: facts.error.code(),
             partition_index: index.0,
