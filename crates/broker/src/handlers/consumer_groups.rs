@@ -14,6 +14,7 @@ use fencepost_protocol::messages::{
 use fencepost_types::{ErrorCode, PartitionIndex, Uuid};
 
 use super::operations::{OPERATIONS_OF_GROUP, OPERATIONS_UNKNOWN, if_asked};
+use super::repeats::without_repeats;
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
@@ -120,8 +121,9 @@ pub(crate) fn describe(
     broker: &Arc<Broker>,
     cx: &mut Cx,
     exchange: Exchange,
-    request: ConsumerGroupDescribeRequest,
+    mut request: ConsumerGroupDescribeRequest,
 ) {
+    without_repeats(&mut request.group_ids);
     if !is_enabled(broker) {
         let refused = |id| failed_row(id, ErrorCode::UnsupportedVersion);
         let groups = request.group_ids.into_iter().map(refused).collect();

@@ -6,6 +6,7 @@ use fencepost_protocol::messages::find_coordinator_response::Coordinators;
 use fencepost_protocol::messages::{FindCoordinatorRequest, FindCoordinatorResponse};
 use fencepost_types::ErrorCode;
 
+use super::repeats::without_repeats;
 use crate::Broker;
 use crate::respond::Exchange;
 
@@ -16,11 +17,16 @@ const KEY_TYPE_FROM: i16 = 1;
 const KEY_TYPE_GROUP: i8 = 0;
 const KEY_TYPE_TRANSACTION: i8 = 1;
 
-/// Answers each key in order, repeats included. An unknown kind of key is refused for each.
-pub(crate) fn find_coordinator(broker: &Arc<Broker>, exchange: Exchange, request: FindCoordinatorRequest) {
+/// Answers each key in order, a few repeats included. An unknown kind of key is refused for each.
+pub(crate) fn find_coordinator(
+    broker: &Arc<Broker>,
+    exchange: Exchange,
+    mut request: FindCoordinatorRequest,
+) {
     let version = exchange.version();
     let key_type = if version < KEY_TYPE_FROM { KEY_TYPE_GROUP } else { request.key_type };
     if version >= BATCH_FROM {
+        without_repeats(&mut request.coordinator_keys);
         let keys = request.coordinator_keys.into_iter();
         let coordinators = keys.map(|key| find(broker, &exchange, key_type, key)).collect();
         return exchange.reply(FindCoordinatorResponse { coordinators, ..Default::default() });

@@ -15,6 +15,7 @@ use fencepost_protocol::messages::{
 use fencepost_types::ErrorCode;
 
 use super::operations::{OPERATIONS_OF_GROUP, OPERATIONS_UNKNOWN, if_asked};
+use super::repeats::without_repeats;
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
@@ -26,8 +27,9 @@ pub(crate) fn describe_groups(
     broker: &Arc<Broker>,
     cx: &mut Cx,
     exchange: Exchange,
-    request: DescribeGroupsRequest,
+    mut request: DescribeGroupsRequest,
 ) {
+    without_repeats(&mut request.groups);
     let version = exchange.version();
     let operations = if_asked(request.include_authorized_operations, OPERATIONS_OF_GROUP);
     let gather = Gather::new(broker, cx, request.groups.len(), move |_, _, groups: Vec<Groups>| {

@@ -24,6 +24,7 @@ pub(crate) mod placement;
 pub(crate) mod produce;
 pub(crate) mod quotas;
 pub(crate) mod records;
+mod repeats;
 pub(crate) mod sasl;
 pub(crate) mod scram;
 pub(crate) mod share_state;

@@ -9,6 +9,7 @@ use fencepost_protocol::messages::offset_fetch_response::{Groups, GroupsTopics, 
 use fencepost_protocol::messages::{OffsetFetchRequest, OffsetFetchResponse};
 use fencepost_types::{ErrorCode, PartitionIndex, Uuid};
 
+use super::repeats::Repeats;
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
@@ -31,7 +32,10 @@ pub(crate) fn offset_fetch(
 ) {
     let version = exchange.version();
     let require_stable = request.require_stable;
-    let groups = if version >= GROUPS_FROM { request.groups } else { vec![single(request)] };
+    let mut groups = if version >= GROUPS_FROM { request.groups } else { vec![single(request)] };
+    let mut repeats = Repeats::new();
+    groups.retain(|group| repeats.allow(group.group_id.clone()));
+    groups.iter_mut().for_each(name_partitions_once);
     let count = groups.len();
     let gather = Gather::new(broker, cx, count, move |_, _, groups: Vec<Groups>| {
         exchange.reply(response(version, groups));
@@ -57,6 +61,15 @@ fn single(request: OffsetFetchRequest) -> asked::Groups {
             .collect()
     });
     asked::Groups { group_id: request.group_id, member_id: None, member_epoch: -1, topics }
+}
+
+/// Leaves out the partitions that a group repeats too often: each row may hold as much as a client has said beside its offset.
+fn name_partitions_once(wanted: &mut asked::Groups) {
+    let mut repeats = Repeats::new();
+    for asked::GroupsTopics { topic_id, name, partition_indexes } in wanted.topics.iter_mut().flatten() {
+        let (topic_id, name) = (*topic_id, name.as_str());
+        partition_indexes.retain(|index| repeats.allow((name, topic_id, *index)));
+    }
 }
 
 type Done = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Groups) + Send>;

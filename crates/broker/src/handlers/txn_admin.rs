@@ -16,12 +16,17 @@ use fencepost_protocol::messages::{
 use fencepost_transaction::{
     ListFilter, Reply, Request, StateFilter, TransactionDescription, TransactionListing,
 };
-use fencepost_types::{ErrorCode, ProducerId, TopicPartition};
+use fencepost_types::{ErrorCode, PartitionIndex, ProducerId, TopicName, TopicPartition};
 
+use super::repeats::{Repeats, without_repeats};
 use crate::Broker;
 use crate::cx::Cx;
 use crate::gather::Gather;
 use crate::respond::Exchange;
+
+/// Producers that one answer describes, some 20 MB of it: partitions that come after them are to be asked for in another
+/// request.
+const PRODUCERS_DESCRIBED_MAX: usize = 500_000;
 
 /// The producers that a partition knows. Needs nothing from a coordinator.
 ///
@@ -31,23 +36,31 @@ pub(crate) fn describe_producers(
     exchange: Exchange,
     request: DescribeProducersRequest,
 ) {
-    let topics = request.topics.into_iter().map(|topic| Topics {
-        partitions: topic
-            .partition_indexes
-            .iter()
-            .map(|index| producers_of(broker, &TopicPartition::new(topic.name.as_str(), *index)))
-            .collect(),
-        name: topic.name,
-    });
-    exchange.reply(DescribeProducersResponse { topics: topics.collect(), ..Default::default() });
+    let (mut repeats, mut rows) = (Repeats::new(), 0);
+    let mut topics = Vec::with_capacity(request.topics.len());
+    for topic in request.topics {
+        let topic_name = TopicName::from(topic.name.as_str());
+        let partitions = topic.partition_indexes.iter().filter_map(|index| {
+            let name = TopicPartition { topic: topic_name.clone(), partition: PartitionIndex(*index) };
+            let is_asked = repeats.allow(name.clone());
+            if is_asked && rows >= PRODUCERS_DESCRIBED_MAX {
+                return Some(producers_refused(&name, ErrorCode::InvalidRequest));
+            }
+            let row = is_asked.then(|| producers_of(broker, &name))?;
+            rows += row.active_producers.len();
+            Some(row)
+        });
+        topics.push(Topics { partitions: partitions.collect(), name: topic.name });
+    }
+    exchange.reply(DescribeProducersResponse { topics, ..Default::default() });
+}
+
+fn producers_refused(name: &TopicPartition, code: ErrorCode) -> Partitions {
+    Partitions { partition_index: name.partition.0, error_code: code.code(), ..Default::default() }
 }
 
 fn producers_of(broker: &Arc<Broker>, name: &TopicPartition) -> Partitions {
-    let refused = |code: ErrorCode| Partitions {
-        partition_index: name.partition.0,
-        error_code: code.code(),
-        ..Default::default()
-    };
+    let refused = |code: ErrorCode| producers_refused(name, code);
     if !fencepost_metadata::is_valid_topic_name(&name.topic) {
         return refused(ErrorCode::InvalidTopicException);
     }
@@ -84,7 +97,8 @@ pub(crate) fn describe_transactions(
     exchange: Exchange,
     request: DescribeTransactionsRequest,
 ) {
-    let ids = request.transactional_ids;
+    let mut ids = request.transactional_ids;
+    without_repeats(&mut ids);
     let gather = Gather::new(broker, cx, ids.len(), move |_, _, transaction_states: Vec<DescribedStates>| {
         exchange.reply(DescribeTransactionsResponse { transaction_states, ..Default::default() });
     });

@@ -11,6 +11,28 @@ use crate::harness::{Producer, World};
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    /// Bytes that this thread holds, and the most that it has held since it was asked to look.
+    static HELD: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
+}
+
+/// From now on the most bytes are noted that this thread holds at once; answers how many it holds.
+pub fn start_peak() -> isize {
+    PEAK.set(HELD.get());
+    HELD.get()
+}
+
+/// How many bytes more than `before` were held at once.
+pub fn peak_since(before: isize) -> usize {
+    usize::try_from(PEAK.get() - before).unwrap_or(0)
+}
+
+fn hold(bytes: isize) {
+    // A thread that ends allocates, too.
+    let _ = HELD.try_with(|held| {
+        held.set(held.get() + bytes);
+        let _ = PEAK.try_with(|peak| peak.set(peak.get().max(held.get())));
+    });
 }
 
 struct Counting;
@@ -20,11 +42,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // A thread that ends allocates, too.
         let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
+        hold(layout.size() as isize);
         // SAFETY: the caller's promises are those of this call.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        hold(-(layout.size() as isize));
         // SAFETY: the caller's promises are those of this call.
         unsafe { System.dealloc(at, layout) }
     }

@@ -2,6 +2,7 @@
 
 mod admin_timeouts;
 mod allocations;
+mod amplification;
 mod cleaning;
 mod completing;
 mod crash_points;
