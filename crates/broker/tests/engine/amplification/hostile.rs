@@ -322,7 +322,55 @@ fn of_cluster() -> Vec<Hostile> {
     ]
 }
 
+/// Requests that are served and used by nobody.
+fn of_the_unused() -> Vec<Hostile> {
+    macro_rules! alone {
+        ($($kind:ident),*) => { [$(hostile("", |_| $kind::default())),*] };
+    }
+    macro_rules! state {
+        ($kind:ident, $module:ident) => {
+            hostile("a partition", |n| {
+                let topic = some!($module::Topics { partitions: times(Default::default(), n) });
+                some!($kind { group_id: s("g"), topics: vec![topic] })
+            })
+        };
+    }
+    let mut all = vec![
+        hostile("a group", |n| some!(ShareGroupDescribeRequest { group_ids: times(s("g"), n) })),
+        hostile("a group", |n| some!(StreamsGroupDescribeRequest { group_ids: times(s("g"), n) })),
+        hostile("a group", |n| {
+            some!(DescribeShareGroupOffsetsRequest { groups: times(Default::default(), n) })
+        }),
+        state!(InitializeShareGroupStateRequest, initialize_share_group_state_request),
+        state!(ReadShareGroupStateRequest, read_share_group_state_request),
+        state!(WriteShareGroupStateRequest, write_share_group_state_request),
+        state!(DeleteShareGroupStateRequest, delete_share_group_state_request),
+        state!(ReadShareGroupStateSummaryRequest, read_share_group_state_summary_request),
+    ];
+    all.extend(alone!(
+        CreateDelegationTokenRequest,
+        RenewDelegationTokenRequest,
+        ExpireDelegationTokenRequest,
+        DescribeDelegationTokenRequest,
+        UnregisterBrokerRequest,
+        UnregisterControllerRequest,
+        AddRaftVoterRequest,
+        RemoveRaftVoterRequest,
+        ShareGroupHeartbeatRequest,
+        ShareFetchRequest,
+        ShareAcknowledgeRequest,
+        StreamsGroupHeartbeatRequest,
+        AlterShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsRequest,
+        StreamsGroupTopologyDescriptionUpdateRequest
+    ));
+    all
+}
+
 /// One for each API at least.
 pub fn all() -> Vec<Hostile> {
-    [of_topics(), of_groups(), of_transactions(), of_cluster()].into_iter().flatten().collect()
+    [of_topics(), of_groups(), of_transactions(), of_cluster(), of_the_unused()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
