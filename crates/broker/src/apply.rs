@@ -111,7 +111,7 @@ impl Broker {
     ) -> Result<(), StorageError> {
         let name = TopicPartition { topic: topic.clone(), partition: index };
         if let Some(partition) = self.partitions.get(&name).filter(|open| open.topic_id == topic_id) {
-            partition.take_over(epoch);
+            partition.take_over(cx, epoch);
             return Ok(());
         }
         let config = self.topic_config(topic);

@@ -34,6 +34,7 @@ mod deadlines;
 mod dispatch;
 pub mod dump;
 mod edge;
+mod fetch_wait;
 mod gather;
 mod group_coordinator;
 mod handlers;

@@ -15,9 +15,10 @@ use fencepost_types::{CoordinatorEpoch, ErrorCode, LeaderEpoch, Offset, Producer
 
 use crate::Broker;
 use crate::cx::Cx;
+use crate::fetch_wait::FetchWatch;
 use crate::producer_budget::ProducerCount;
 use crate::sync::Durability;
-use crate::waiting::{HighWatermarkTask, Waited, Waiting, Watcher};
+use crate::waiting::{HighWatermarkTask, Waited, Waiting};
 
 /// A load reads its log in pieces of this size; a larger batch is read whole.
 const LOAD_BYTES: usize = 4 << 20;
@@ -114,12 +115,13 @@ impl Partition {
         Arc::new(Self { name, topic_id, state: Mutex::new(state) })
     }
 
-    /// Leads under a new epoch from here on.
-    pub(crate) fn take_over(&self, leader_epoch: LeaderEpoch) {
+    /// Leads under a new epoch from here on. Fetches that wait look again: they may name the old one.
+    pub(crate) fn take_over(&self, cx: &mut Cx, leader_epoch: LeaderEpoch) {
         let mut state = self.lock();
         if leader_epoch > state.leader_epoch {
             state.leader_epoch = leader_epoch;
             state.log.assign_leader_epoch(leader_epoch);
+            state.waiting.wake_fetches(cx);
         }
     }
 
@@ -367,18 +369,20 @@ impl Partition {
         cx.push(Box::new(move |broker, cx| task(broker, cx, waited)));
     }
 
-    /// Lets `watcher` know of every change that a fetch can see, until it is done. It looks once more itself afterwards: a
-    /// partition that is gone does not change any more.
-    pub(crate) fn watch(&self, watcher: Arc<dyn Watcher>) {
+    /// Lets a fetch wait here: it is woken when its partitions have enough for it. Answers whether it is to be answered right
+    /// now instead: there is enough, or the partition is gone.
+    pub(crate) fn add_fetch(&self, mut watch: FetchWatch) -> bool {
         let mut state = self.lock();
-        if state.gone.is_none() {
-            state.waiting.watch(watcher);
+        let answer_now = state.gone.is_some() || watch.is_enough(&mut state.log);
+        if !answer_now {
+            state.waiting.add_fetch(watch);
         }
+        answer_now
     }
 
-    /// Lets whoever watches the partition look again, though nothing has changed.
+    /// Has every fetch that waits here answered, though nothing has changed.
     pub(crate) fn look_again(&self, cx: &mut Cx) {
-        self.lock().waiting.changed(cx);
+        self.lock().waiting.wake_fetches(cx);
     }
 
     /// Moves the log start, and wakes fetches that are below it. Answers where the log starts now; it must be remembered
@@ -391,7 +395,7 @@ impl Partition {
         let before = state.log.log_start_offset();
         let moved = state.log.delete_records(offset).map_err(|error| error.code())?;
         if moved > before {
-            state.waiting.changed(cx);
+            state.wake_satisfied_fetches(cx);
         }
         Ok(moved)
     }
@@ -412,7 +416,7 @@ impl Partition {
         let before = state.log.log_start_offset();
         let retired = state.log.apply_retention(cx.now)?;
         if state.log.log_start_offset() > before {
-            state.waiting.changed(cx);
+            state.wake_satisfied_fetches(cx);
         }
         Ok(retired.files)
     }
@@ -479,6 +483,10 @@ impl State {
         }
         self.log.update_high_watermark(end);
         self.waiting.reached(self.log.high_watermark(), cx);
-        self.waiting.changed(cx);
+        self.wake_satisfied_fetches(cx);
+    }
+
+    fn wake_satisfied_fetches(&mut self, cx: &mut Cx) {
+        self.waiting.changed(&mut self.log, cx);
     }
 }

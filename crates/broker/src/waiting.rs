@@ -1,12 +1,14 @@
-//! Who waits for a partition: for its high watermark to pass an offset, or for any change that a fetch can see.
+//! Who waits for a partition: for its high watermark to pass an offset, or for bytes to fetch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use fencepost_storage::Log;
 use fencepost_types::{ErrorCode, Offset};
 
 use crate::Broker;
 use crate::cx::Cx;
+use crate::fetch_wait::{FetchWait, FetchWatch};
 
 /// How a wait for the high watermark ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,33 +22,24 @@ pub enum Waited {
 /// Runs once the wait is over.
 pub type HighWatermarkTask = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Waited) + Send>;
 
-/// Something that looks at several partitions and completes by itself (a parked Fetch).
-pub trait Watcher: Send + Sync {
-    /// A watched partition has changed: look again.
-    fn changed(self: Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx);
-
-    /// Whether it has completed and may be forgotten.
-    fn is_done(&self) -> bool;
-}
-
 /// The two lists of one partition. Guarded by the partition's lock.
 pub(crate) struct Waiting {
     by_offset: BTreeMap<(Offset, u64), HighWatermarkTask>,
-    watchers: Vec<Arc<dyn Watcher>>,
-    /// Done watchers are swept out when the list has grown to this.
+    fetches: Vec<FetchWatch>,
+    /// Fetches that are done are swept out when the list has grown to this.
     sweep_at: usize,
     next_number: u64,
 }
 
 /// The list is let grow to this, and to twice what a sweep has left.
-const WATCHERS_SWEEP_AT_MIN: usize = 64;
+const FETCHES_SWEEP_AT_MIN: usize = 64;
 
 impl Default for Waiting {
     fn default() -> Self {
         Self {
             by_offset: BTreeMap::new(),
-            watchers: Vec::new(),
-            sweep_at: WATCHERS_SWEEP_AT_MIN,
+            fetches: Vec::new(),
+            sweep_at: FETCHES_SWEEP_AT_MIN,
             next_number: 0,
         }
     }
@@ -58,12 +51,12 @@ impl Waiting {
         self.by_offset.insert((offset, self.next_number), task);
     }
 
-    pub(crate) fn watch(&mut self, watcher: Arc<dyn Watcher>) {
-        if self.watchers.len() >= self.sweep_at {
-            self.watchers.retain(|watcher| !watcher.is_done());
-            self.sweep_at = (2 * self.watchers.len()).max(WATCHERS_SWEEP_AT_MIN);
+    pub(crate) fn add_fetch(&mut self, watch: FetchWatch) {
+        if self.fetches.len() >= self.sweep_at {
+            self.fetches.retain(|watch| !watch.wait().is_done());
+            self.sweep_at = (2 * self.fetches.len()).max(FETCHES_SWEEP_AT_MIN);
         }
-        self.watchers.push(watcher);
+        self.fetches.push(watch);
     }
 
     /// The high watermark is at `high_watermark`: wakes everyone who waited for that or less, in the order of offsets.
@@ -77,24 +70,40 @@ impl Waiting {
         }
     }
 
-    /// Something that a fetch can see has changed.
-    pub(crate) fn changed(&mut self, cx: &mut Cx) {
-        self.watchers.retain(|watcher| !watcher.is_done());
-        for watcher in &self.watchers {
-            let watcher = Arc::clone(watcher);
-            cx.push(Box::new(move |broker, cx| watcher.changed(broker, cx)));
+    /// Something that a fetch can see has changed: each that waits here counts, and is woken when it has enough.
+    pub(crate) fn changed(&mut self, log: &mut Log, cx: &mut Cx) {
+        self.fetches.retain_mut(|watch| {
+            if watch.wait().is_done() {
+                return false;
+            }
+            let is_enough = watch.is_enough(log);
+            if is_enough {
+                wake(watch.wait(), cx);
+            }
+            !is_enough
+        });
+    }
+
+    /// Every fetch looks again, and is answered: what it knew of the partition is not so any more.
+    pub(crate) fn wake_fetches(&mut self, cx: &mut Cx) {
+        for watch in std::mem::take(&mut self.fetches) {
+            wake(watch.wait(), cx);
         }
     }
 
-    /// Nothing will ever be reached any more. Nobody is kept: a watcher knows its partitions, and they would keep one
+    /// Nothing will ever be reached any more. Nobody is kept: a fetch knows its partitions, and they would keep one
     /// another alive.
     pub(crate) fn gone(&mut self, code: ErrorCode, cx: &mut Cx) {
         for (_, task) in std::mem::take(&mut self.by_offset) {
             cx.push(Box::new(move |broker, cx| task(broker, cx, Waited::Gone(code))));
         }
-        self.changed(cx);
-        self.watchers = Vec::new();
+        self.wake_fetches(cx);
     }
+}
+
+fn wake(wait: &Arc<dyn FetchWait>, cx: &mut Cx) {
+    let wait = Arc::clone(wait);
+    cx.push(Box::new(move |broker, cx| wait.wake(broker, cx)));
 }
 
 #[cfg(test)]
@@ -103,26 +112,42 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
     use super::*;
+    use crate::fetch_wait::FetchPoint;
     use crate::partition::Partition;
     use crate::testing::{NOW, broker, create_topic};
 
-    /// Like a parked Fetch: it knows the partition that it watches.
-    struct Watching {
+    /// Like a parked Fetch: it knows the partition that it waits at.
+    struct Waiter {
         partition: Arc<Partition>,
-        looks: AtomicUsize,
+        wakes: AtomicUsize,
         done: AtomicBool,
     }
 
-    impl Watching {
-        fn over(partition: &Arc<Partition>) -> Arc<Self> {
+    impl Waiter {
+        fn at(partition: &Arc<Partition>) -> Arc<Self> {
             let partition = Arc::clone(partition);
-            Arc::new(Self { partition, looks: AtomicUsize::new(0), done: AtomicBool::new(false) })
+            Arc::new(Self { partition, wakes: AtomicUsize::new(0), done: AtomicBool::new(false) })
+        }
+
+        fn watch(self: &Arc<Self>) -> FetchWatch {
+            let point = FetchPoint {
+                offset: Offset(0),
+                read_committed: false,
+                bytes_max: 100,
+                is_any_enough: true,
+                position: None,
+            };
+            FetchWatch::new(Arc::clone(self) as Arc<dyn FetchWait>, point)
         }
     }
 
-    impl Watcher for Watching {
-        fn changed(self: Arc<Self>, _: &Arc<Broker>, _: &mut Cx) {
-            self.looks.fetch_add(1, Ordering::Relaxed);
+    impl FetchWait for Waiter {
+        fn count(&self, more: u64) -> bool {
+            more > 0
+        }
+
+        fn wake(self: Arc<Self>, _: &Arc<Broker>, _: &mut Cx) {
+            self.wakes.fetch_add(1, Ordering::Relaxed);
             let is_gone = self.partition.with(|_| ()).is_err();
             self.done.fetch_or(is_gone, Ordering::Relaxed);
         }
@@ -132,18 +157,18 @@ mod tests {
         }
     }
 
-    /// A partition that is gone lets go of those who watched it, and takes no new ones: they would keep one another alive.
+    /// A partition that is gone lets go of those who waited at it, and takes no new ones: they would keep one another alive.
     #[test]
     fn a_partition_that_is_gone_keeps_nobody() {
         let broker = broker();
         let partition = create_topic(&broker, "t");
-        let early = Watching::over(&partition);
-        partition.watch(Arc::clone(&early) as Arc<dyn Watcher>);
+        let early = Waiter::at(&partition);
+        assert!(!partition.add_fetch(early.watch()), "there is nothing yet");
         broker.partitions.remove_if(&partition.name, partition.topic_id);
         broker.enter(NOW, |_, cx| partition.go(cx, ErrorCode::UnknownTopicOrPartition));
-        assert_eq!(early.looks.load(Ordering::Relaxed), 1, "it was told");
-        let late = Watching::over(&partition);
-        partition.watch(Arc::clone(&late) as Arc<dyn Watcher>);
+        assert_eq!(early.wakes.load(Ordering::Relaxed), 1, "it was told");
+        let late = Waiter::at(&partition);
+        assert!(partition.add_fetch(late.watch()), "it is to be answered at once");
         let weak = Arc::downgrade(&partition);
         drop((early, late, partition));
         assert!(weak.upgrade().is_none());
@@ -175,21 +200,21 @@ mod tests {
         );
     }
 
-    /// Watchers that are done are swept out while others come, however many live beside them.
+    /// Fetches that are done are swept out while others come, however many live beside them.
     #[test]
-    fn done_watchers_do_not_pile_up() {
+    fn done_fetches_do_not_pile_up() {
         let broker = broker();
         let partition = create_topic(&broker, "t");
         let mut waiting = Waiting::default();
-        let living: Vec<_> = (0..100).map(|_| Watching::over(&partition)).collect();
-        for watching in &living {
-            waiting.watch(Arc::clone(watching) as Arc<dyn Watcher>);
+        let living: Vec<_> = (0..100).map(|_| Waiter::at(&partition)).collect();
+        for waiter in &living {
+            waiting.add_fetch(waiter.watch());
         }
         for _ in 0..10_000 {
-            let watching = Watching::over(&partition);
-            watching.done.store(true, Ordering::Relaxed);
-            waiting.watch(watching);
-            assert!(waiting.watchers.len() <= 256, "{} watchers", waiting.watchers.len());
+            let waiter = Waiter::at(&partition);
+            waiter.done.store(true, Ordering::Relaxed);
+            waiting.add_fetch(waiter.watch());
+            assert!(waiting.fetches.len() <= 256, "{} fetches", waiting.fetches.len());
         }
     }
 }

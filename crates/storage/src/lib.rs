@@ -57,7 +57,8 @@ pub use error::{AppendError, ReadError, Shortage, StorageError};
 pub use file_name::{PartitionDirKind, is_topic_name};
 pub use log::{
     AppendOutcome, Appended, Counted, Cut, FlushScope, FlushTicket, FoundTimestamp, Inspection, Log,
-    LogFault, MarkerAppend, ReadSlice, Recovery, RecoveryReport, RetentionReason, Retired, inspect_log,
+    LogFault, LogPosition, MarkerAppend, ReadSlice, Recovery, RecoveryReport, RetentionReason, Retired,
+    inspect_log,
 };
 pub use log_dir::{Checkpoint, LogDir, LogOffsets, PartitionDir};
 pub use memory_disk::MemoryDisk;

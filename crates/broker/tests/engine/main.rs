@@ -12,6 +12,7 @@ mod delete_records;
 mod disk_trouble;
 mod durability;
 mod fetch;
+mod fetch_waits;
 mod group_offsets;
 mod groups;
 mod harness;

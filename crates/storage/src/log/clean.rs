@@ -4,6 +4,7 @@
 use fencepost_types::{Millis, Now, Offset};
 
 use super::Log;
+use super::position::KnownPositions;
 use super::retire::Retired;
 use crate::cleaner::{Cleanable, CleanerConfig, Cleaning, GroupLimits, Plan, SWAP, Source};
 use crate::disk::{DiskResult, remove_if_there};
@@ -135,6 +136,7 @@ impl Log {
             return Err(error.into());
         }
         self.segments.splice(at..at + sources.len(), [cleaned]);
+        self.known_positions = KnownPositions::default();
         self.replacing = Some(Replacing::Serving(base));
         Ok(Some(retired.files))
     }

@@ -7,6 +7,7 @@ mod count;
 mod inspect;
 mod leftovers;
 mod old_format;
+mod position;
 mod read;
 mod recovery;
 mod repair;
@@ -32,6 +33,7 @@ use crate::text_file::{format_epochs, format_partition_metadata};
 pub use append::{AppendOutcome, Appended, MarkerAppend};
 pub use count::Counted;
 pub use inspect::{Inspection, LogFault, inspect_log};
+pub use position::LogPosition;
 pub use read::ReadSlice;
 pub use recovery::Recovery;
 pub use report::{Cut, RecoveryReport};
@@ -40,6 +42,7 @@ pub use sync::{FlushScope, FlushTicket};
 pub use timestamps::FoundTimestamp;
 
 use clean::Replacing;
+use position::KnownPositions;
 use sync::{SyncState, SyncStep};
 
 pub(crate) use snapshots::read_snapshot;
@@ -62,6 +65,7 @@ pub struct Log {
     log_start_offset: Offset,
     log_end_offset: Offset,
     high_watermark: Offset,
+    known_positions: KnownPositions,
     producers: ProducerStates,
     epochs: LeaderEpochs,
     /// Whether the epoch file lags behind.
@@ -102,6 +106,7 @@ impl Log {
             log_start_offset: offset,
             log_end_offset: offset,
             high_watermark: offset,
+            known_positions: KnownPositions::default(),
             producers: ProducerStates::new(offset),
             epochs: LeaderEpochs::default(),
             epochs_changed: false,

@@ -6,6 +6,7 @@
 use fencepost_types::{Millis, Now, Offset};
 
 use super::Log;
+use super::position::KnownPositions;
 use crate::disk::{DiskErrorKind, DiskResult};
 use crate::error::{ReadError, StorageError};
 use crate::file_name::retired_dir;
@@ -184,6 +185,7 @@ impl Log {
         self.log_end_offset = end;
         self.log_start_offset = self.log_start_offset.min(end);
         self.high_watermark = self.high_watermark.min(end);
+        self.known_positions = KnownPositions::default();
         self.sync.truncate(end);
         self.epochs_changed |= self.epochs.truncate_from_end(end);
         self.write_epochs()?;
@@ -210,6 +212,7 @@ impl Log {
         self.log_start_offset = offset;
         self.log_end_offset = offset;
         self.high_watermark = offset;
+        self.known_positions = KnownPositions::default();
         self.producers.clear(offset);
         self.epochs_changed |= self.epochs.truncate_from_end(Offset(0));
         self.sync.truncate(offset);

@@ -1,9 +1,11 @@
-//! Fetch: plan (sessions), read what is there, or park until there is enough.
+//! Fetch: plan (sessions), count what is there, and read it, or park until there is enough.
 //!
 //! ```text
-//! request ─► session.rs: which partitions ─► read.rs ─► enough? ─► answer.rs
-//!                                              ▲          │ no
-//!                                              └── changed ┴─ parked, watched by each partition, with a deadline
+//! request ─► session.rs: which partitions ─► counted: enough? ──► read.rs ─► answer.rs
+//!                                              ▲          │ no      ▲
+//!                                              └── more ──┴─ parked ┴ enough, or the deadline
+//!
+//! A parked fetch is tested by byte counts (`fetch_wait.rs`), at each change of one of its partitions by that one alone.
 //! ```
 
 mod answer;
@@ -12,6 +14,7 @@ mod session;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fencepost_protocol::messages::{FetchRequest, FetchResponse};
 use fencepost_types::{ErrorCode, Offset, PartitionIndex, TopicName, Uuid};
@@ -19,10 +22,10 @@ use fencepost_types::{ErrorCode, Offset, PartitionIndex, TopicName, Uuid};
 use crate::Broker;
 use crate::cx::Cx;
 use crate::deadlines::DeadlineKey;
+use crate::fetch_wait::{Available, FetchPoint, FetchWait, FetchWatch};
 use crate::once::Once;
 use crate::partition::Partition;
 use crate::respond::Exchange;
-use crate::waiting::Watcher;
 
 pub(crate) use read::check_epoch;
 pub(crate) use session::FetchSessions;
@@ -42,7 +45,8 @@ const READ_COMMITTED: i8 = 1;
 pub(crate) struct Reading {
     read_committed: bool,
     bytes_max: usize,
-    bytes_min: usize,
+    /// Never more than `bytes_max`: that could not be had.
+    bytes_min: u64,
     max_wait_ms: i64,
 }
 
@@ -81,15 +85,17 @@ pub(crate) fn fetch(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, reque
     if let (Plan::Session { session, .. }, true) = (&plan, by_id) {
         name_topics(broker, session, &mut wanted);
     }
+    let bytes_max = (request.max_bytes.max(0) as usize).min(broker.config().fetch_max_bytes.max(0) as usize);
     let reading = Reading {
         read_committed: request.isolation_level == READ_COMMITTED,
-        bytes_max: (request.max_bytes.max(0) as usize).min(broker.config().fetch_max_bytes.max(0) as usize),
-        bytes_min: request.min_bytes.max(0) as usize,
+        bytes_max,
+        bytes_min: (request.min_bytes.max(0) as u64).min(bytes_max as u64),
         max_wait_ms: i64::from(request.max_wait_ms),
     };
     let parked = Arc::new(Parked {
         reading,
         wanted,
+        available: AtomicU64::new(0),
         pending: Once::new(Pending { exchange, plan }),
         deadline: std::sync::Mutex::new(None),
     });
@@ -165,6 +171,8 @@ fn name_topics(broker: &Arc<Broker>, session: &Arc<std::sync::Mutex<Session>>, w
 struct Parked {
     reading: Reading,
     wanted: Vec<Wanted>,
+    /// Bytes that its partitions have for it, as far as they have been counted while it waits.
+    available: AtomicU64,
     pending: Once<Pending>,
     deadline: std::sync::Mutex<Option<DeadlineKey>>,
 }
@@ -178,52 +186,76 @@ impl Parked {
     /// Answers at once if there is enough, or nothing to wait for; parks otherwise.
     fn begin(self: Arc<Self>, broker: &Arc<Broker>, cx: &mut Cx) {
         let waits = self.reading.max_wait_ms > 0 && self.wanted.iter().any(|wanted| wanted.found.is_ok());
-        if self.try_complete(broker, !waits) {
-            return;
+        if !waits || self.has_enough() {
+            return self.answer(broker);
         }
         let due = Arc::clone(&self);
         let at = cx.now.mono.plus_ms(self.reading.max_wait_ms);
-        let key = broker.add_deadline(
-            at,
-            Box::new(move |broker, _| {
-                due.try_complete(broker, true);
-            }),
-        );
+        let key = broker.add_deadline(at, Box::new(move |broker, _| due.answer(broker)));
         *self.deadline.lock().expect("no holder of this lock panics") = Some(key);
         for wanted in &self.wanted {
             if let Ok(partition) = &wanted.found {
-                partition.watch(Arc::clone(&self) as Arc<dyn Watcher>);
+                let watch = FetchWatch::new(Arc::clone(&self) as Arc<dyn FetchWait>, self.point(wanted));
+                if partition.add_fetch(watch) {
+                    return self.answer(broker);
+                }
             }
         }
-        // Something may have come between the reading and the watching.
-        self.changed(broker, cx);
+        // A stop wakes those whom it finds waiting.
+        if broker.is_stopping() {
+            self.answer(broker);
+        }
     }
 
-    /// Reads, and answers if there is enough or `now` must do. Returns whether it has been answered, by this or before.
-    fn try_complete(&self, broker: &Arc<Broker>, now: bool) -> bool {
-        if self.pending.is_taken() {
-            return true;
+    fn point(&self, wanted: &Wanted) -> FetchPoint {
+        FetchPoint {
+            offset: wanted.params.offset,
+            read_committed: self.reading.read_committed,
+            bytes_max: wanted.params.bytes_max.max(0) as u64,
+            is_any_enough: self.reading.bytes_min <= 1,
+            position: None,
         }
-        let parts = read::read_all(&self.reading, &self.wanted);
-        let bytes: usize = parts.iter().map(read::Part::bytes).sum();
-        let settled = parts.iter().any(read::Part::ends_the_wait);
-        let now = now || broker.is_stopping();
-        if !(now || settled || bytes >= self.reading.bytes_min) {
-            return false;
-        }
+    }
+
+    /// Whether it need not wait, by the first look at all partitions.
+    fn has_enough(&self) -> bool {
+        let mut available = 0;
+        self.reading.bytes_min == 0
+            || self.wanted.iter().any(|wanted| {
+                let partition = match &wanted.found {
+                    Ok(partition) => partition,
+                    Err(code) => return *code == ErrorCode::InconsistentTopicId,
+                };
+                let counted = partition.with(|state| match read::look(state, &wanted.params) {
+                    Ok(_) => self.point(wanted).available(&mut state.log),
+                    Err(_) => Available::AnswerNow,
+                });
+                match counted {
+                    Ok(Available::Bytes(bytes)) => available += bytes,
+                    Ok(Available::AnswerNow) | Err(_) => return true,
+                }
+                available >= self.reading.bytes_min
+            })
+    }
+
+    /// Reads what there is and answers, unless it has been answered before.
+    fn answer(&self, broker: &Arc<Broker>) {
         if let Some(Pending { exchange, plan }) = self.pending.take() {
             if let Some(key) = self.deadline.lock().expect("no holder of this lock panics").take() {
                 broker.deadlines.cancel(key);
             }
-            answer::reply(broker, exchange, plan, parts);
+            answer::reply(broker, exchange, plan, read::read_all(&self.reading, &self.wanted));
         }
-        true
     }
 }
 
-impl Watcher for Parked {
-    fn changed(self: Arc<Self>, broker: &Arc<Broker>, _: &mut Cx) {
-        self.try_complete(broker, false);
+impl FetchWait for Parked {
+    fn count(&self, more: u64) -> bool {
+        self.available.fetch_add(more, Ordering::AcqRel) + more >= self.reading.bytes_min
+    }
+
+    fn wake(self: Arc<Self>, broker: &Arc<Broker>, _: &mut Cx) {
+        self.answer(broker);
     }
 
     fn is_done(&self) -> bool {

@@ -43,15 +43,6 @@ impl Part {
             Outcome::Diverging { .. } | Outcome::Refused { .. } => 0,
         }
     }
-
-    /// Whether it is worth telling at once: what the log itself finds wrong.
-    pub(crate) fn ends_the_wait(&self) -> bool {
-        match &self.outcome {
-            Outcome::Read(_) => false,
-            Outcome::Diverging { .. } => true,
-            Outcome::Refused { by_log, .. } => *by_log,
-        }
-    }
 }
 
 /// Reads all partitions in order, within the limits. The first one that has records gives at least one batch, whatever
@@ -86,17 +77,10 @@ pub(crate) fn read_all(reading: &Reading, wanted: &[Wanted]) -> Vec<Part> {
     parts
 }
 
-fn read_one(
-    reading: &Reading,
-    state: &State,
-    params: &FetchParams,
-    bytes_max: usize,
-    at_least_one: bool,
-) -> Outcome {
+/// What of a log can be said before anything is read: where it stands, or what is wrong with the request.
+pub(crate) fn look(state: &State, params: &FetchParams) -> Result<Watermarks, Outcome> {
     let refused = |code| Outcome::Refused { code, leader_epoch: state.leader_epoch, by_log: true };
-    if let Err(code) = check_epoch(state, params.current_leader_epoch) {
-        return refused(code);
-    }
+    check_epoch(state, params.current_leader_epoch).map_err(refused)?;
     let log = &state.log;
     let at = Watermarks {
         high_watermark: log.high_watermark(),
@@ -106,17 +90,35 @@ fn read_one(
     if params.last_fetched_epoch >= 0 {
         let fetched = LeaderEpoch(params.last_fetched_epoch);
         match log.end_offset_for_epoch(fetched) {
-            None => return refused(ErrorCode::OffsetOutOfRange),
+            None => return Err(refused(ErrorCode::OffsetOutOfRange)),
             Some((epoch, end_offset)) if epoch < fetched || end_offset < params.offset => {
-                return Outcome::Diverging { epoch, end_offset, at };
+                return Err(Outcome::Diverging { epoch, end_offset, at });
             }
             Some(_) => {}
         }
     }
+    Ok(at)
+}
+
+fn read_one(
+    reading: &Reading,
+    state: &State,
+    params: &FetchParams,
+    bytes_max: usize,
+    at_least_one: bool,
+) -> Outcome {
+    let at = match look(state, params) {
+        Ok(at) => at,
+        Err(outcome) => return outcome,
+    };
+    let log = &state.log;
     let bound = if reading.read_committed { at.last_stable_offset } else { at.high_watermark };
     let slice = match log.read(params.offset, bytes_max, bound, at_least_one) {
         Ok(slice) => slice,
-        Err(error) => return refused(error.code()),
+        Err(error) => {
+            let (code, leader_epoch) = (error.code(), state.leader_epoch);
+            return Outcome::Refused { code, leader_epoch, by_log: true };
+        }
     };
     let aborted = reading.read_committed.then(|| {
         if slice.records.is_empty() { Vec::new() } else { log.aborted_transactions(params.offset, &slice) }

@@ -25,6 +25,7 @@ struct Switches {
     syncs: AtomicBool,
     writes: Mutex<Option<String>>,
     refused_writes: AtomicUsize,
+    read_bytes: AtomicUsize,
     /// Every so manieth call that needs a handle finds none; 0: all find one.
     no_handle_every: AtomicUsize,
     handle_calls: AtomicUsize,
@@ -93,6 +94,11 @@ impl Faults {
     /// Writes fail as on a full disk, of files whose path begins so; with `None` none does.
     pub fn fail_writes(&self, prefix: Option<&str>) {
         *self.switches.writes.lock().unwrap() = prefix.map(str::to_owned);
+    }
+
+    /// How many bytes have been read so far.
+    pub fn read_bytes(&self) -> usize {
+        self.switches.read_bytes.load(Ordering::Relaxed)
     }
 
     /// How many writes have failed so far.
@@ -267,7 +273,9 @@ impl DiskFile for TestFile {
 
     fn read_at(&self, position: u64, buffer: &mut [u8]) -> DiskResult<usize> {
         self.faults.check_handle("read", &self.path)?;
-        self.file.read_at(position, buffer)
+        let read = self.file.read_at(position, buffer)?;
+        self.faults.switches.read_bytes.fetch_add(read, Ordering::Relaxed);
+        Ok(read)
     }
 
     fn bytes(&self) -> DiskResult<u64> {
