@@ -73,7 +73,8 @@ impl FetchPoint {
         if self.offset >= end {
             return Ok(Available::Bytes(0));
         }
-        let end = if self.read_committed { log.last_stable_position()? } else { log.high_watermark_position()? };
+        let end =
+            if self.read_committed { log.last_stable_position()? } else { log.high_watermark_position()? };
         if start.segment_base != end.segment_base {
             return Ok(Available::AnswerNow);
         }
