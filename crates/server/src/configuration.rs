@@ -48,6 +48,7 @@ pub fn settings_from(
     });
     let advertised = statics.advertised_listeners().map_err(|error| invalid(error.to_string()))?;
     let advertised = advertised.and_then(|listeners| listeners.into_iter().next());
+    let statics = in_force(statics, &listen, &storage);
     let path = match &storage {
         Storage::Directory(path) => std::path::absolute(path).unwrap_or(path.clone()).display().to_string(),
         Storage::Ephemeral => "memory".to_owned(),
@@ -62,6 +63,37 @@ pub fn settings_from(
         advertised_port: advertised.map(|listener| listener.port),
         broker: BrokerSettings::new(statics, path),
     })
+}
+
+/// The settings with the listener and the directory that are in force, wherever they come from: DescribeConfigs shows them.
+fn in_force(statics: StaticConfig, listen: &str, storage: &Storage) -> StaticConfig {
+    let statics = match storage {
+        Storage::Directory(path) => {
+            let path = path.display().to_string();
+            let is_shown = BrokerConfig::from_static(&statics).log_directories() == [path.as_str()];
+            if is_shown { statics } else { statics.with_value_in_force("log.dirs", path) }
+        }
+        Storage::Ephemeral => statics,
+    };
+    listening_on(statics, listen)
+}
+
+/// The settings with the client's listener at `address`. The host stays empty where every interface was asked for.
+pub(crate) fn listening_on(statics: StaticConfig, address: &str) -> StaticConfig {
+    let (Ok(clients), Ok(controllers)) = (statics.broker_listeners(), statics.controller_listeners()) else {
+        return statics;
+    };
+    let Some(client) = clients.first() else { return statics };
+    let host_is_any = client.host.is_empty() && address.starts_with("0.0.0.0:");
+    let address = if host_is_any { &address["0.0.0.0".len()..] } else { address };
+    let is_v6 = client.host.contains(':');
+    let host = if is_v6 { format!("[{}]", client.host) } else { client.host.clone() };
+    if format!("{host}:{}", client.port) == address {
+        return statics;
+    }
+    let mut listeners = vec![format!("{}://{address}", client.name)];
+    listeners.extend(controllers.iter().map(|one| format!("{}://{}:{}", one.name, one.host, one.port)));
+    statics.with_value_in_force("listeners", listeners.join(","))
 }
 
 /// The page of configuration keys.

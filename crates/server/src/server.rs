@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::clock::Clock;
+use crate::configuration::listening_on;
 use crate::connection::{Service, serve};
 use crate::disk::RealDisk;
 use crate::edge::{RealEdge, Threads};
@@ -102,7 +103,7 @@ pub struct Server {
 
 impl Server {
     /// Binds, recovers the data, and serves. When this returns, the first request of every kind succeeds.
-    pub async fn start(settings: ServerSettings) -> Result<Self, ServerError> {
+    pub async fn start(mut settings: ServerSettings) -> Result<Self, ServerError> {
         let clock = Clock::start();
         let limits = HandleLimits::raise();
         let listen = settings.listen.clone();
@@ -110,6 +111,9 @@ impl Server {
         let socket = bind(&listen).await.map_err(listen_error)?;
         let address = socket.local_addr()?;
         let listener = advertised(&settings, address);
+        if listen.ends_with(":0") {
+            settings.broker.statics = listening_on(settings.broker.statics, &address.to_string());
+        }
         let edge = Arc::new(RealEdge::new()?);
         let broker = load(settings, listener.clone(), Arc::clone(&edge), clock).await?;
         let threads = Threads::start(&broker, &edge, clock)?;
@@ -158,7 +162,11 @@ impl Server {
     ///
     /// Errors: as [`Broker::reload`].
     pub fn reload(&self, settings: &ServerSettings) -> Result<Reloaded, ConfigError> {
-        self.broker.reload(&settings.broker.statics)
+        // A port that the system has picked is no change.
+        let statics = settings.broker.statics.clone();
+        let is_picked = settings.listen.ends_with(":0");
+        let statics = if is_picked { listening_on(statics, &self.address.to_string()) } else { statics };
+        self.broker.reload(&statics)
     }
 
     /// The state of the broker as lines, see [`Broker::report`].

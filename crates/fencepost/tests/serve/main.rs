@@ -257,3 +257,34 @@ fn log_start(connection: &mut Connection) -> i64 {
     assert_eq!(row.error_code, 0, "{answer:?}");
     row.offset
 }
+
+/// Issue 12, C21: DescribeConfigs shows the listener, the directory and the ids that are in force, wherever they come from: an
+/// argument, a property, the environment, the system that picks a port, or nobody.
+#[test]
+fn what_is_in_force_is_described() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let process = Serve::on(directory.path()).variable("KAFKA_NODE_ID", "7").start();
+    let mut client = process.connect();
+    let mut shown = |key: &str| process::config_of_broker(&mut client, "7", key);
+    assert_eq!(shown("listeners"), format!("PLAINTEXT://{}", process.address));
+    assert_eq!(
+        (shown("log.dirs"), shown("node.id"), shown("broker.id")),
+        (path.to_owned(), "7".to_owned(), "7".to_owned())
+    );
+    drop(client);
+    drop(process);
+    let process = Serve::ephemeral()
+        .with(&[
+            "-X",
+            "listeners=IN://127.0.0.1:0,CONTROLLER://:9093",
+            "-X",
+            "controller.listener.names=CONTROLLER",
+        ])
+        .with(&["-X", "listener.security.protocol.map=IN:PLAINTEXT"])
+        .start();
+    let mut client = process.connect();
+    let mut shown = |key: &str| process::broker_config(&mut client, key);
+    assert_eq!(shown("listeners"), format!("IN://{},CONTROLLER://:9093", process.address));
+    assert_eq!((shown("node.id"), shown("broker.id")), ("1".to_owned(), "1".to_owned()));
+}

@@ -208,12 +208,17 @@ impl Drop for Process {
     }
 }
 
-/// The value in force of a broker's key.
+/// The value in force of a key of broker 1.
 pub fn broker_config(connection: &mut Connection, key: &str) -> String {
+    config_of_broker(connection, "1", key)
+}
+
+/// The value in force of a broker's key.
+pub fn config_of_broker(connection: &mut Connection, id: &str, key: &str) -> String {
     const BROKER: i8 = 4;
     let resource = describe_configs_request::Resources {
         resource_type: BROKER,
-        resource_name: "1".to_owned(),
+        resource_name: id.to_owned(),
         configuration_keys: Some(vec![key.to_owned()]),
     };
     let request = DescribeConfigsRequest { resources: vec![resource], ..Default::default() };

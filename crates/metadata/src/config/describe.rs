@@ -184,7 +184,8 @@ fn broker_entries(view: ConfigView<'_>, is_wanted: impl Fn(&str) -> bool) -> Vec
                 } else {
                     ConfigSource::DynamicBroker
                 };
-                entries.push(unknown_entry(key, source));
+                let value = view.configs.value(&resource, key).unwrap_or_default();
+                entries.push(dynamic_entry(key, value, source));
             }
         }
     }
@@ -202,7 +203,7 @@ fn default_entries(view: ConfigView<'_>, is_wanted: impl Fn(&str) -> bool) -> Ve
             let sourced = SourcedValue { name: key.name, value, factor: 1, source };
             entry(key, [sourced].into(), key.update == Update::ReadOnly, true)
         }
-        None => unknown_entry(name, source),
+        None => dynamic_entry(name, text, source),
     })
     .collect()
 }
@@ -230,6 +231,30 @@ fn entry(key: &'static Key, chain: Vec<SourcedValue>, read_only: bool, shows_syn
         synonyms,
         kind: key.kind,
         documentation: key.documentation,
+    }
+}
+
+/// Rates of replication that Kafka knows only while a broker runs: they are in no file and have no default that shows.
+///
+/// Source: Kafka QuotaConfig.brokerQuotaConfigs.
+const DYNAMIC_RATES: [&str; 3] = [
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+];
+
+/// A key that is not in the table and was set while a broker ran.
+fn dynamic_entry(name: &str, value: &str, source: ConfigSource) -> ConfigEntry {
+    let unknown = unknown_entry(name, source);
+    let Some(name) = DYNAMIC_RATES.into_iter().find(|rate| *rate == name) else { return unknown };
+    let value = Some(value.to_string());
+    ConfigEntry {
+        synonyms: [SynonymEntry { name, value: value.clone(), source }].into(),
+        value,
+        is_sensitive: false,
+        kind: Kind::Long,
+        documentation: "Most bytes a second for throttled replicas; one node has none, so it has no effect.",
+        ..unknown
     }
 }
 

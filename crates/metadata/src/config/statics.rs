@@ -88,6 +88,13 @@ impl StaticConfig {
         self.values.get(key).map(String::as_str)
     }
 
+    /// These settings with another value for a key: one that is in force for a reason outside them, such as an argument of the
+    /// command line or a port that the system picked. It is taken as it is.
+    pub fn with_value_in_force(mut self, key: &str, value: String) -> Self {
+        self.values.insert(key.to_string(), value);
+        self
+    }
+
     /// Every pair that was given, in order of name.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(key, value)| (key.as_str(), value.as_str()))
@@ -158,6 +165,10 @@ fn check_node_id(values: &mut BTreeMap<String, String>) -> Result<(), ConfigErro
         (None, Some(id)) => {
             let id = id.clone();
             values.insert("node.id".to_string(), id);
+        }
+        (Some(id), None) => {
+            let id = id.clone();
+            values.insert("broker.id".to_string(), id);
         }
         (Some(node), Some(broker)) if node.trim() != broker.trim() => {
             let message = format!("broker.id={broker} cannot be: it is another than node.id={node}.");

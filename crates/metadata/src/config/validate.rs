@@ -161,7 +161,12 @@ pub(crate) fn check_client_metrics(values: &BTreeMap<String, String>) -> Result<
         let key = Scope::ClientMetrics
             .find(name)
             .ok_or_else(|| ConfigFault::unknown(code, "Client metrics subscriptions", name))?;
-        match key.parse(text).map_err(|invalid| ConfigFault::value(code, key, text, &invalid.0))? {
+        // Kafka says what is no value at all in its words for every configuration, and what is out of range in its own.
+        let parsed = key.parse(text);
+        let wrong = |invalid: crate::keys::InvalidValue| {
+            ConfigFault::value(ErrorCode::InvalidConfig, key, text, &invalid.0)
+        };
+        match parsed.map_err(wrong)? {
             Value::Number(number) if !INTERVAL_MS.contains(&number) => {
                 return Err(ConfigFault::value(code, key, text, "must be between 100 and 3600000"));
             }

@@ -72,6 +72,9 @@ impl ConfigChange {
     pub const SUBTRACT: i8 = 3;
 }
 
+/// The name of the logger above all others.
+const ROOT_LOGGER: &str = "root";
+
 /// Why a resource is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum AlterConfigsRefusal {
@@ -97,6 +100,8 @@ pub enum AlterConfigsRefusal {
     NotAList(String),
     /// There is no such logger.
     UnknownLogger(String),
+    /// The root of all loggers has a level always.
+    RootLogger,
     /// The key has to stand for all brokers at once while eligible leader replicas are on.
     MinInsyncReplicas,
     /// A key or value cannot be.
@@ -117,6 +122,7 @@ impl Refusal for AlterConfigsRefusal {
             | Self::UnknownOperation(_)
             | Self::UnknownKind(_)
             | Self::NoName
+            | Self::RootLogger
             | Self::OtherBroker => ErrorCode::InvalidRequest,
             Self::TopicName(_) => ErrorCode::InvalidTopicException,
             Self::UnknownTopic => ErrorCode::UnknownTopicOrPartition,
@@ -139,6 +145,7 @@ impl core::fmt::Display for AlterConfigsRefusal {
             Self::UnknownTopic => f.write_str("No topic has this name."),
             Self::OtherBroker => f.write_str("Only the broker itself can change its settings; ask it."),
             Self::NotAList(key) => write!(f, "{key} is no list: it can be set or deleted only."),
+            Self::RootLogger => f.write_str("Removing the log level of the root logger is not allowed"),
             Self::UnknownLogger(name) => write!(f, "There is no logger named {name}."),
             Self::MinInsyncReplicas => f.write_str(
                 "While eligible leader replicas are on, min.insync.replicas has one value for all brokers.",
@@ -188,6 +195,13 @@ impl Controller {
         check_changes(&changes.changes)?;
         self.check_resource(resource)?;
         if resource.kind == ResourceType::BROKER_LOGGER {
+            if changes
+                .changes
+                .iter()
+                .any(|change| change.key == ROOT_LOGGER && change.operation == ConfigChange::DELETE)
+            {
+                return Err(AlterConfigsRefusal::RootLogger);
+            }
             // There are no loggers to set; deleting what is not set is fine.
             let set = changes.changes.iter().find(|change| change.operation != ConfigChange::DELETE);
             return set.map_or(Ok(Vec::new()), |change| {

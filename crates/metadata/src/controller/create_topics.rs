@@ -316,7 +316,8 @@ impl Controller {
         let configs = Scope::Topic
             .keys()
             .into_iter()
-            .filter(|key| !key.internal)
+            // A key that Kafka keeps to itself shows where somebody has set it.
+            .filter(|key| !key.internal || plan.configs.contains_key(key.name))
             .map(|key| {
                 let own = plan.configs.get(key.name).map(String::as_str);
                 topic_entry_of(key, view.topic_chain_with(own, key))

@@ -24,7 +24,7 @@ fn changes_that_cannot_be() {
     let topic = || ConfigResource::topic("t");
     let resource = |kind: i8, name: &str| ConfigResource::new(ResourceType(kind), name);
     type Case<'a> = (&'a str, ConfigResource, &'a [(&'a str, i8, Option<&'a str>)], ErrorCode);
-    let cases: [Case<'_>; 23] = [
+    let cases: [Case<'_>; 25] = [
         ("unknown key", topic(), &[("nonsense", SET, Some("1"))], ErrorCode::InvalidConfig),
         ("unknown key deleted", topic(), &[("nonsense", DELETE, None)], ErrorCode::None),
         ("bad value", topic(), &[("retention.ms", SET, Some("x"))], ErrorCode::InvalidConfig),
@@ -70,6 +70,9 @@ fn changes_that_cannot_be() {
             &[("message.max.bytes", SET, Some("x"))],
             ErrorCode::InvalidRequest,
         ),
+        // Issue 12, C21: the root logger has a level always; what other loggers have is nobody's here.
+        ("root logger", resource(8, "1"), &[("root", DELETE, None)], ErrorCode::InvalidRequest),
+        ("a logger", resource(8, "1"), &[("kafka", DELETE, None)], ErrorCode::None),
         ("kind 0", resource(0, "x"), &[("a", SET, Some("1"))], ErrorCode::InvalidRequest),
         ("kind 3", resource(3, "x"), &[("a", SET, Some("1"))], ErrorCode::InvalidRequest),
         ("kind 99", resource(99, "x"), &[("a", SET, Some("1"))], ErrorCode::InvalidRequest),
@@ -92,6 +95,8 @@ fn groups_and_client_metrics() {
     let nameless = ConfigResource::new(ResourceType::GROUP, "");
     assert_eq!(node.alter(nameless, &[(timeout, SET, Some("50000"))]), ErrorCode::InvalidRequest);
     assert_eq!(node.alter(metrics(), &[("interval.ms", SET, Some("5"))]), ErrorCode::InvalidRequest);
+    // Issue 12, C21: what is no number is INVALID_CONFIG, as in Kafka.
+    assert_eq!(node.alter(metrics(), &[("interval.ms", SET, Some("bbb"))]), ErrorCode::InvalidConfig);
     assert_eq!(node.alter(metrics(), &[("interval.ms", SET, Some("50000"))]), ErrorCode::None);
     assert_eq!(node.alter(metrics(), &[("nonsense", SET, Some("1"))]), ErrorCode::InvalidRequest);
     assert_eq!(node.alter(metrics(), &[("match", SET, Some("x="))]), ErrorCode::InvalidConfig);
