@@ -3,6 +3,7 @@
 mod arrows;
 mod ban;
 mod catch_all;
+mod keys;
 mod licences;
 mod rust_text;
 mod tidy;
@@ -17,10 +18,11 @@ use crate::{codegen, workspace};
 type Step = (&'static str, fn() -> Result<()>);
 
 /// The quick ones first.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     ("arrows", arrows),
     ("ban", ban_list),
     ("tidy", tidy),
+    ("keys", keys),
     ("licences", licences),
     ("format", format),
     ("generated", generated_code),
@@ -75,6 +77,10 @@ fn tidy() -> Result<()> {
     let mut found = tidy::violations(&files);
     found.extend(catch_all::violations(&files));
     none(&found)
+}
+
+fn keys() -> Result<()> {
+    none(&keys::violations(&workspace::files()?))
 }
 
 fn licences() -> Result<()> {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use arc_swap::ArcSwap;
 use fencepost_group::Topics;
 use fencepost_metadata::image::BrokerEpoch;
+use fencepost_metadata::keys::connection_limits;
 use fencepost_metadata::{BrokerConfig, Image, StaticConfig};
 use fencepost_storage::{Disk, LogDir};
 use fencepost_types::{BrokerId, Nanos, Now, Uuid};
@@ -24,7 +25,7 @@ use crate::log_starts::LogStarts;
 use crate::metadata_log::{ControllerTurns, MetadataSnapshots};
 use crate::partitions::Partitions;
 use crate::producer_budget::ProducerBudget;
-use crate::settings::BrokerSettings;
+use crate::settings::{BrokerSettings, ConnectionLimits, SocketOptions};
 use crate::sync::{Durability, SyncQueue};
 use crate::transactions::{ProducerIds, TRANSACTION_STATE_TOPIC, TransactionCoordinator};
 
@@ -200,6 +201,28 @@ impl Broker {
     /// `connections.max.idle.ms`: how long a connection may say nothing.
     pub fn connection_idle_ms_max(&self) -> i64 {
         self.config.load().connections_max_idle_ms
+    }
+
+    /// How many connections may be open, and what each is opened with. Looked at for each new one: the limits can change.
+    pub fn connection_limits(&self) -> ConnectionLimits {
+        let config = self.config.load();
+        let overrides = connection_limits(&config.max_connections_per_ip_overrides);
+        ConnectionLimits {
+            connections_max: config.max_connections.max(0) as usize,
+            per_address_max: config.max_connections_per_ip.max(0) as usize,
+            per_address_overrides: overrides.unwrap_or_default(),
+        }
+    }
+
+    /// Backlog and buffers of the listener's socket.
+    pub fn socket_options(&self) -> SocketOptions {
+        let config = self.config.load();
+        let bytes = |bytes: i32| u32::try_from(bytes).ok().filter(|bytes| *bytes > 0);
+        SocketOptions {
+            backlog: config.socket_listen_backlog_size.max(1) as u32,
+            send_buffer_bytes: bytes(config.socket_send_buffer_bytes),
+            receive_buffer_bytes: bytes(config.socket_receive_buffer_bytes),
+        }
     }
 
     /// When an acknowledged record survives what.

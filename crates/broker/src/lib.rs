@@ -75,5 +75,5 @@ pub use log_limit::{Allowed, LogLimit};
 pub use reload::Reloaded;
 pub(crate) use respond::Exchange;
 pub use respond::{Outcome, Respond};
-pub use settings::BrokerSettings;
+pub use settings::{BrokerSettings, ConnectionLimits, SocketOptions};
 pub use sync::{Durability, SyncRound};

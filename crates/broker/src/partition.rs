@@ -60,6 +60,9 @@ pub(crate) struct State {
     is_short: bool,
     waiting: Waiting,
     syncing: Syncing,
+    flush: FlushRule,
+    /// Whether the next sync takes everything, though the page cache would do: `flush.messages` or `flush.ms` asks for it.
+    is_flush_due: bool,
     /// Whether something is not durable that no queued sync is for.
     owes_sync: bool,
     /// Whether a deadline will look whether a sync is owed still.
@@ -107,6 +110,8 @@ impl Partition {
             is_short: false,
             waiting: Waiting::default(),
             syncing: Syncing::Clean,
+            flush: FlushRule::new(config),
+            is_flush_due: false,
             owes_sync: false,
             sync_is_due: false,
             remembered_log_start,
@@ -131,6 +136,7 @@ impl Partition {
         state.log.update_config(log_config);
         state.rules = rules;
         state.is_compacted_only = is_compacted_only(config);
+        state.flush = FlushRule::new(config);
     }
 
     /// Renames the directory of a deleted partition; answers its new name, if it had one.
@@ -265,9 +271,18 @@ impl Partition {
         match self.durability(broker) {
             Durability::PageCache => {
                 let end = state.log.log_end_offset();
+                if end.0.saturating_sub(state.log.durable_end().0) >= state.flush.messages {
+                    // The append is answered when it is on the disk, as with Kafka.
+                    state.is_flush_due = true;
+                    return self.queue(state, broker);
+                }
                 state.advance(end, cx);
+                if state.flush.ms < i64::MAX {
+                    state.is_flush_due = true;
+                    self.queue_later(state, broker, cx, state.flush.ms);
+                }
             }
-            Durability::Fsync if is_unhurried => self.queue_later(state, broker, cx),
+            Durability::Fsync if is_unhurried => self.queue_later(state, broker, cx, UNHURRIED_SYNC_MS),
             Durability::Fsync => self.queue(state, broker),
         }
     }
@@ -279,7 +294,7 @@ impl Partition {
     }
 
     /// Leaves what was appended to the next sync, and sees to it that there is one.
-    fn queue_later(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>, cx: &Cx) {
+    fn queue_later(self: &Arc<Self>, state: &mut State, broker: &Arc<Broker>, cx: &Cx, after_ms: i64) {
         state.owes_sync = true;
         if !std::mem::replace(&mut state.sync_is_due, true) {
             let partition = Arc::clone(self);
@@ -287,7 +302,7 @@ impl Partition {
                 partition.lock().sync_is_due = false;
                 partition.queue_owed_sync(broker);
             };
-            broker.add_deadline(cx.now.mono.plus_ms(UNHURRIED_SYNC_MS), Box::new(due));
+            broker.add_deadline(cx.now.mono.plus_ms(after_ms), Box::new(due));
         }
     }
 
@@ -325,6 +340,7 @@ impl Partition {
         let mut state = self.lock();
         state.syncing = Syncing::Running;
         state.owes_sync = false;
+        let scope = if std::mem::take(&mut state.is_flush_due) { FlushScope::All } else { scope };
         if state.gone.is_some() { None } else { state.log.dirty(scope) }
     }
 
@@ -458,6 +474,21 @@ impl Partition {
             at = slice.next_offset;
         }
         Ok(())
+    }
+}
+
+/// When a log is synced that is left to the page cache otherwise.
+#[derive(Clone, Copy, Debug)]
+struct FlushRule {
+    /// `flush.messages`: unsynced records at which an append is answered only when they are synced.
+    messages: i64,
+    /// `flush.ms`: the longest a record stays unsynced.
+    ms: i64,
+}
+
+impl FlushRule {
+    fn new(config: &TopicConfig) -> Self {
+        Self { messages: config.flush_messages, ms: config.flush_ms }
     }
 }
 

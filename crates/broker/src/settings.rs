@@ -1,5 +1,7 @@
 //! What a broker is started with, and how the metadata's settings become those of a log.
 
+use std::net::IpAddr;
+
 use fencepost_metadata::{Durability as ConfiguredDurability, StaticConfig, TopicConfig};
 use fencepost_records::{AppendRules, Compression, CompressionType, TimestampType};
 use fencepost_storage::{CleanupPolicy, LogConfig};
@@ -32,6 +34,38 @@ impl BrokerSettings {
     }
 }
 
+/// How many connections may be open at once.
+///
+/// Source: KIP-402, KIP-612, Kafka ConnectionQuotas.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// `max.connections`: beyond it new ones wait to be accepted.
+    pub connections_max: usize,
+    /// `max.connections.per.ip`: beyond it new ones are closed at once.
+    pub per_address_max: usize,
+    /// `max.connections.per.ip.overrides`.
+    pub per_address_overrides: Vec<(IpAddr, usize)>,
+}
+
+impl ConnectionLimits {
+    /// The most connections from that address.
+    pub fn of(&self, address: IpAddr) -> usize {
+        let own = self.per_address_overrides.iter().find(|(known, _)| *known == address);
+        own.map_or(self.per_address_max, |(_, limit)| *limit)
+    }
+}
+
+/// What the listener's socket is opened with; `None` is the system's choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// `socket.listen.backlog.size`: connections that may wait to be accepted.
+    pub backlog: u32,
+    /// `socket.send.buffer.bytes`.
+    pub send_buffer_bytes: Option<u32>,
+    /// `socket.receive.buffer.bytes`.
+    pub receive_buffer_bytes: Option<u32>,
+}
+
 /// What a leader asks of a produced batch under these settings.
 pub(crate) fn append_rules(config: &TopicConfig) -> AppendRules {
     AppendRules {
@@ -41,6 +75,7 @@ pub(crate) fn append_rules(config: &TopicConfig) -> AppendRules {
         timestamp_before_max_ms: config.message_timestamp_before_max_ms,
         timestamp_after_max_ms: config.message_timestamp_after_max_ms,
         keys_required: config.is_compacted(),
+        record_bytes_max: config.max_decompressed_message_bytes,
         compression: compression(config),
     }
 }

@@ -35,6 +35,8 @@ pub struct AppendRules {
     pub timestamp_after_max_ms: i64,
     /// Whether `cleanup.policy` has `compact`: then every record needs a key.
     pub keys_required: bool,
+    /// `max.decompressed.message.bytes`: the most bytes of one record of a compressed batch, plain.
+    pub record_bytes_max: i32,
     /// `compression.type` and its level; `None` is `producer`: batches stay as they are.
     pub compression: Option<Compression>,
 }
@@ -49,6 +51,7 @@ impl Default for AppendRules {
             timestamp_before_max_ms: i64::MAX,
             timestamp_after_max_ms: 3_600_000,
             keys_required: false,
+            record_bytes_max: i32::MAX,
             compression: None,
         }
     }

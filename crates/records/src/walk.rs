@@ -62,6 +62,8 @@ impl core::error::Error for RecordError {}
 pub struct RecordShape {
     /// Position among the records, from 0.
     pub index: i32,
+    /// Bytes that follow its length.
+    pub body_bytes: i32,
     /// Milliseconds from the base timestamp.
     pub timestamp_delta: i64,
     /// Offsets from the base offset.
@@ -163,7 +165,7 @@ fn walk_record(source: &mut impl Source, index: i32) -> Result<RecordShape, Reco
     if source.position() != end {
         return Err(RecordError::LengthMismatch);
     }
-    Ok(RecordShape { index, timestamp_delta, offset_delta, has_key, has_value })
+    Ok(RecordShape { index, body_bytes: length, timestamp_delta, offset_delta, has_key, has_value })
 }
 
 /// Leaves out a length-prefixed field; whether it is not null. Any negative length is null, as Kafka reads it.

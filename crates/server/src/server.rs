@@ -1,6 +1,7 @@
 //! A running broker: engine, threads and listener, from start to clean stop.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,8 +24,6 @@ use crate::handles::HandleLimits;
 use crate::logging::{log_lines_dropped, tell_dropped};
 use crate::metrics::Metrics;
 
-/// Connections that may wait to be accepted.
-const BACKLOG: u32 = 1_024;
 /// Connections that may be open at once; the next one is closed at once.
 const CONNECTIONS_MAX: usize = 10_000;
 /// After a failed accept (no file handles left) the listener rests this long.
@@ -136,7 +135,15 @@ impl Server {
             }
         };
         // Only now can anybody connect (E2).
-        let socket = socket.listen(BACKLOG).map_err(listen_error)?;
+        let options = broker.socket_options();
+        // Accepted connections take their buffers over from the listener.
+        if let Some(bytes) = options.send_buffer_bytes {
+            socket.set_send_buffer_size(bytes)?;
+        }
+        if let Some(bytes) = options.receive_buffer_bytes {
+            socket.set_recv_buffer_size(bytes)?;
+        }
+        let socket = socket.listen(options.backlog).map_err(listen_error)?;
         let accepting = tokio::spawn(accept(service, socket, limits.connections_max, stop));
         limits.tell();
         let telling = tell_dropped();
@@ -259,19 +266,36 @@ fn advertised(settings: &ServerSettings, address: SocketAddr) -> Listener {
 async fn accept(service: Service, socket: TcpListener, handles: usize, mut stop: watch::Receiver<bool>) {
     let connections_max = handles.min(CONNECTIONS_MAX);
     let mut connections = JoinSet::new();
+    let mut by_address = ByAddress::default();
     let mut next_id = 0;
     let (too_many, not_accepted) = (LogLimit::default(), LogLimit::default());
     loop {
+        // The limits can change while the broker runs.
+        let limits = service.broker.connection_limits();
+        let is_full = connections.len() >= limits.connections_max;
         tokio::select! {
+            () = tokio::time::sleep(ACCEPT_RETRY), if is_full => {}
             _ = stop.changed() => break,
-            Some(_) = connections.join_next(), if !connections.is_empty() => {
+            Some(ended) = connections.join_next(), if !connections.is_empty() => {
+                by_address.ended(ended.ok());
                 service.connections.store(connections.len(), Ordering::Relaxed);
             }
-            accepted = socket.accept() => match accepted {
+            accepted = socket.accept(), if !is_full => match accepted {
+                Ok((_, peer)) if by_address.count(peer.ip()) >= limits.of(peer.ip()) => {
+                    if let Some(allowed) = too_many.allow(service.clock.now().mono) {
+                        let (limit, suppressed) = (limits.of(peer.ip()), allowed.suppressed);
+                        tracing::warn!(%peer, limit, suppressed, "too many connections from one address: closed one");
+                    }
+                }
                 Ok((stream, peer)) if connections.len() < connections_max => {
                     next_id += 1;
                     service.connections.store(connections.len() + 1, Ordering::Relaxed);
-                    connections.spawn(serve(service.clone(), stream, peer, ConnectionId(next_id)));
+                    by_address.began(peer.ip());
+                    let serving = serve(service.clone(), stream, peer, ConnectionId(next_id));
+                    connections.spawn(async move {
+                        serving.await;
+                        peer.ip()
+                    });
                 }
                 Ok((_, peer)) => if let Some(allowed) = too_many.allow(service.clock.now().mono) {
                     let suppressed = allowed.suppressed;
@@ -290,4 +314,29 @@ async fn accept(service: Service, socket: TcpListener, handles: usize, mut stop:
     let finished = async { while connections.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(FAREWELL_MAX, finished).await;
     connections.shutdown().await;
+}
+
+/// How many connections each address has. A task of a connection does not end but by itself, so that each is counted down.
+#[derive(Default)]
+struct ByAddress(BTreeMap<IpAddr, usize>);
+
+impl ByAddress {
+    fn count(&self, address: IpAddr) -> usize {
+        self.0.get(&address).copied().unwrap_or_default()
+    }
+
+    fn began(&mut self, address: IpAddr) {
+        *self.0.entry(address).or_default() += 1;
+    }
+
+    /// `None`: the task was cut off by the end of the server.
+    fn ended(&mut self, address: Option<IpAddr>) {
+        let Some(address) = address else { return };
+        match self.0.get_mut(&address) {
+            Some(count) if *count > 1 => *count -= 1,
+            Some(_) | None => {
+                self.0.remove(&address);
+            }
+        }
+    }
 }

@@ -126,6 +126,36 @@ fn the_page_cache_acknowledges_at_once() {
     assert_eq!(committed_values(&world.client(), "t", 0), ["a"]);
 }
 
+/// Issue 12, C17: `flush.messages` holds in the page cache, too: a record that fills the measure is answered after the sync.
+#[test]
+fn the_page_cache_is_flushed_by_count() {
+    let world = World::page_cache_with(&[("log.flush.interval.messages", "2")]);
+    world.create_topic("t", 1);
+    let now = world.now().wall;
+    let send = |value| world.client().send(9, &produce(None, -1, vec![("t", 0, plain_batch(now, &[value]))]));
+    let first = send("a");
+    assert_eq!(first.answer().responses[0].partition_responses[0].error_code, 0);
+    assert!(!world.broker().has_dirty());
+    let second = send("b");
+    assert!(!second.is_done() && world.broker().has_dirty());
+    world.settle();
+    assert_eq!(second.answer().responses[0].partition_responses[0].error_code, 0);
+}
+
+/// Issue 12, C17: `flush.ms` is the longest a record stays out of a sync.
+#[test]
+fn the_page_cache_is_flushed_by_time() {
+    let world = World::page_cache_with(&[("log.flush.interval.ms", "700")]);
+    world.create_topic("t", 1);
+    let now = world.now().wall;
+    let sent = world.client().send(9, &produce(None, -1, vec![("t", 0, plain_batch(now, &["a"]))]));
+    assert_eq!(sent.answer().responses[0].partition_responses[0].error_code, 0);
+    world.advance_ms(699);
+    assert!(!world.broker().has_dirty());
+    world.advance_ms(1);
+    assert!(world.broker().has_dirty());
+}
+
 /// A failed sync takes the log directory offline: what depended on it is never acknowledged, nor is anything later, in
 /// any partition; who waits is told; the edge gets one sentence.
 #[test]

@@ -78,6 +78,7 @@ impl StaticConfig {
         let config = Self { values, ignored };
         config.check_internal_topics()?;
         config.check_group_protocols()?;
+        config.check_idle_time()?;
         super::listeners::check(&config)?;
         super::alone::check(&config)?;
         Ok(config)
@@ -133,6 +134,22 @@ impl StaticConfig {
             }
         }
         Ok(())
+    }
+
+    /// A refused login is answered late, and its connection must live until then.
+    ///
+    /// Source: Kafka KafkaConfig.validateValues, connectionsMaxIdleMs.
+    fn check_idle_time(&self) -> Result<(), ConfigError> {
+        const KEY: &str = "connections.max.idle.ms";
+        let (idle_ms, delay_ms) =
+            (self.number(KEY), self.number("connection.failed.authentication.delay.ms"));
+        if idle_ms < 0 || delay_ms < idle_ms {
+            return Ok(());
+        }
+        let message = format!(
+            "{KEY}={idle_ms} cannot be: it must be above connection.failed.authentication.delay.ms ({delay_ms}), or below 0 for no limit."
+        );
+        Err(ConfigError::new(KEY, message))
     }
 
     /// The consumer protocol can be switched off, the classic one cannot.

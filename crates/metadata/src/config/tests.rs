@@ -95,6 +95,11 @@ fn faults_are_one_sentence() {
         ("listeners", "CONTROLLER://127.0.0.1:9093"),
         ("listener.security.protocol.map", "A:B"),
         ("process.roles", "voter"),
+        // Issue 12, C17: as Kafka.
+        ("connections.max.idle.ms", "0"),
+        ("connections.max.idle.ms", "100"),
+        ("max.connections.per.ip.overrides", "127.0.0.1"),
+        ("max.connections.per.ip.overrides", "127.0.0.1:-1"),
     ] {
         let error = given(&[(key, value)]).expect_err(key);
         let sentence = error.to_string();
@@ -231,8 +236,8 @@ fn what_cannot_be_honoured_is_refused_later_too() {
 fn later_pairs_count() {
     let config =
         given(&[("num.partitions", "2"), ("num.partitions", "3"), ("broker.id", "7")]).expect("good");
-    let typed = BrokerConfig::from_static(&config);
-    assert_eq!((typed.num_partitions, typed.node_id), (3, 7));
+    assert_eq!(config.get("num.partitions"), Some("3"));
+    assert_eq!(BrokerConfig::from_static(&config).node_id, 7);
 }
 
 /// Keys without effect are listed, unknown ones with a suggestion.
@@ -352,7 +357,8 @@ fn read_only_keys_are_not_dynamic() {
     ]);
     let statics = StaticConfig::default();
     let view = ConfigView { statics: &statics, configs: &configs, node_id: BrokerId(1) };
-    assert_eq!(BrokerConfig::resolve(view).num_partitions, 1);
+    let partitions = view.broker_value(Scope::Broker.find("num.partitions").expect("known"));
+    assert_eq!(partitions.and_then(|value| value.as_number()), Some(1));
     assert_eq!(TopicConfig::resolve(view, "t").max_message_bytes, 2_000_000);
     let key = Scope::Group.find("consumer.session.timeout.ms").expect("known");
     assert_eq!(view.group_value("g", key).and_then(|value| value.as_number()), Some(50_000));
@@ -361,14 +367,14 @@ fn read_only_keys_are_not_dynamic() {
     assert_eq!(view.group_value("g", assignor).expect("it has one").to_text(), "sticky");
 }
 
-/// Every key that a typed setting reads is marked as used, and every used key of a topic is read or checked.
+/// Every key that a typed setting reads is marked as used; that each used key is read is for `cargo xtask check keys`.
 #[test]
 fn typed_settings_are_used_keys() {
     for name in BrokerConfig::KEYS {
         assert!(Scope::Broker.find(name).expect(name).used, "{name}");
     }
-    for key in Scope::Topic.keys().into_iter().filter(|key| key.used) {
-        assert!(TopicConfig::KEYS.contains(&key.name), "{}", key.name);
+    for name in TopicConfig::KEYS {
+        assert!(Scope::Topic.find(name).expect(name).used, "{name}");
     }
 }
 

@@ -32,15 +32,12 @@ typed_config! {
         message_timestamp_type: String = "message.timestamp.type",
         min_cleanable_dirty_ratio: f64 = "min.cleanable.dirty.ratio",
         min_compaction_lag_ms: i64 = "min.compaction.lag.ms",
-        min_insync_replicas: i32 = "min.insync.replicas",
-        preallocate: bool = "preallocate",
         retention_bytes: i64 = "retention.bytes",
         retention_ms: i64 = "retention.ms",
         segment_bytes: i32 = "segment.bytes",
         segment_index_bytes: i32 = "segment.index.bytes",
         segment_jitter_ms: i64 = "segment.jitter.ms",
         segment_ms: i64 = "segment.ms",
-        unclean_leader_election_enable: bool = "unclean.leader.election.enable",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Keys of the broker for listeners, connections, requests and fetches.
 
 use super::Kind::{Int, List, Long, String};
-use super::Rule::{Any, AtLeast};
+use super::Rule::{Any, AtLeast, ConnectionLimits};
 use super::Update::{ClusterWide, PerBroker, ReadOnly};
 use super::{Key, key};
 
@@ -13,7 +13,7 @@ pub(super) const KEYS: &[Key] = &[
     key("background.threads", Int, Some("10"), AtLeast(1), ClusterWide,
         "Threads for background work."),
     key("connections.max.idle.ms", Long, Some("600000"), Any, ReadOnly,
-        "A connection without traffic for this long is closed.").used(),
+        "A connection without traffic for this long is closed; below 0 never.").used(),
     key("early.start.listeners", List, None, Any, ReadOnly,
         "Listeners that open before the broker is ready."),
     key("fetch.max.bytes", Int, Some("57671680"), AtLeast(1024), ReadOnly,
@@ -29,11 +29,11 @@ pub(super) const KEYS: &[Key] = &[
     key("max.connection.creation.rate", Int, Some("2147483647"), AtLeast(0), ClusterWide,
         "Most new connections a second."),
     key("max.connections", Int, Some("2147483647"), AtLeast(0), ClusterWide,
-        "Most connections at once.").used(),
+        "Most connections at once; further ones wait until one ends. Beyond 10000 they are closed, whatever is set.").used(),
     key("max.connections.per.ip", Int, Some("2147483647"), AtLeast(0), ClusterWide,
-        "Most connections from one address.").used(),
-    key("max.connections.per.ip.overrides", String, Some(""), Any, ClusterWide,
-        "Other connection limits for named addresses."),
+        "Most connections from one address; further ones are closed.").used(),
+    key("max.connections.per.ip.overrides", String, Some(""), ConnectionLimits, ClusterWide,
+        "Other connection limits for named addresses, as ADDRESS:COUNT.").used(),
     key("max.incremental.fetch.session.cache.slots", Int, Some("1000"), AtLeast(0), ReadOnly,
         "Most fetch sessions kept at once.").used(),
     key("max.request.partition.size.limit", Int, Some("2000"), AtLeast(1), ReadOnly,

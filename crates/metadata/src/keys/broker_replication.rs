@@ -50,7 +50,7 @@ pub(super) const KEYS: &[Key] = &[
     key("replica.fetch.wait.max.ms", Int, Some("500"), Any, ReadOnly,
         "Longest a follower's fetch waits for data."),
     key("replica.high.watermark.checkpoint.interval.ms", Long, Some("5000"), Any, ReadOnly,
-        "How often high watermarks are written.").used(),
+        "How often high watermarks are written; here with the recovery points."),
     key("replica.lag.time.max.ms", Long, Some("30000"), Any, ReadOnly,
         "How long a follower may lag before it leaves the in-sync set."),
     key("replica.selector.class", String, None, Any, ReadOnly,

@@ -15,7 +15,7 @@ pub(super) const KEYS: &[Key] = &[
         "Names of providers that resolve placeholders in values.")
         .only(&[""], "needs configuration providers, which this broker does not have: placeholders would be taken by the letter; put the values themselves in their place"),
     key("connection.failed.authentication.delay.ms", Int, Some("100"), AtLeast(0), ReadOnly,
-        "How long a failed authentication is held before the connection closes."),
+        "How long a failed authentication is held before the connection closes; below connections.max.idle.ms.").used(),
     key("connections.max.reauth.ms", Long, Some("0"), Any, ReadOnly,
         "Longest time between two authentications of one connection; 0 never asks again."),
     key("delegation.token.expiry.check.interval.ms", Long, Some("3600000"), AtLeast(1), ReadOnly,

@@ -25,7 +25,7 @@ pub(super) const KEYS: &[Key] = &[
     key("transaction.partition.verification.enable", Boolean, Some("true"), Any, ClusterWide,
         "Whether a transactional batch is checked with the coordinator before it is appended.").used(),
     key("transaction.remove.expired.transaction.cleanup.interval.ms", Int, Some("3600000"), AtLeast(1), ReadOnly,
-        "How often transactional ids are checked for expiry.").used(),
+        "How often Kafka looks for transactional ids that expired; Fencepost acts when they do."),
     key("transaction.state.log.load.buffer.size", Int, Some("5242880"), AtLeast(1), ReadOnly,
         "Read size while transaction state is loaded."),
     key("transaction.state.log.min.isr", Int, Some("1"), AtLeast(1), ReadOnly,

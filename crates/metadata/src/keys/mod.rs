@@ -21,7 +21,7 @@ mod value;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-pub use rule::Rule;
+pub use rule::{Rule, connection_limits};
 pub use synonyms::{Synonym, group_synonym, topic_synonyms};
 pub(crate) use synonyms::{broker_synonyms, scaled};
 pub use value::{InvalidValue, Value};

@@ -2,6 +2,8 @@
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::net::IpAddr;
 
 use super::{InvalidValue, Value};
 
@@ -28,6 +30,8 @@ pub enum Rule {
     NonEmpty,
     /// Pairs of partition and broker as `0:1`, or a lone `*`.
     ThrottledReplicas,
+    /// Pairs of an internet address and a count as `127.0.0.1:10`, separated by commas.
+    ConnectionLimits,
     /// `latest`, `earliest` or `by_duration:` with an ISO 8601 duration.
     OffsetReset,
 }
@@ -58,6 +62,7 @@ impl Rule {
             (Self::ThrottledReplicas, Value::List(items)) => {
                 matches!(items.as_slice(), [all] if all == "*") || items.iter().all(|item| is_replica(item))
             }
+            (Self::ConnectionLimits, Value::Text(text)) => connection_limits(text).is_some(),
             (Self::OffsetReset, Value::Text(text)) => is_offset_reset(text),
             (
                 Self::AtLeast(_)
@@ -69,6 +74,7 @@ impl Rule {
                 | Self::EachOf(_)
                 | Self::NonEmpty
                 | Self::ThrottledReplicas
+                | Self::ConnectionLimits
                 | Self::OffsetReset,
                 _,
             ) => unreachable!("the table gives {self:?} to a key of another type"),
@@ -87,9 +93,23 @@ impl Rule {
             Self::EachOf(texts) => format!("a list of {}", texts.join(", ")),
             Self::NonEmpty => "not empty".to_string(),
             Self::ThrottledReplicas => "a list of partition:broker pairs, or *".to_string(),
+            Self::ConnectionLimits => "a list of ADDRESS:COUNT pairs".to_string(),
             Self::OffsetReset => "latest, earliest or by_duration:PnDTnHnMn.nS".to_string(),
         }
     }
+}
+
+/// The pairs of [`Rule::ConnectionLimits`]; an address of IPv6 may stand in brackets. `None`: some part is no such pair.
+///
+/// Differs from Kafka: names of hosts are not looked up.
+pub fn connection_limits(text: &str) -> Option<Vec<(IpAddr, usize)>> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    let limits = pairs.map(|pair| {
+        let (address, count) = pair.rsplit_once(':')?;
+        let address = address.trim().trim_start_matches('[').trim_end_matches(']');
+        Some((address.parse().ok()?, count.trim().parse().ok()?))
+    });
+    limits.collect()
 }
 
 fn is_replica(item: &str) -> bool {

@@ -129,6 +129,15 @@ pub enum AppendRefusal {
     },
     /// The payload is not the records that the header counts.
     Malformed(RecordError),
+    /// A record of a compressed batch is larger than `max.decompressed.message.bytes`.
+    ///
+    /// Source: Kafka DefaultRecord.readFrom.
+    RecordTooLarge {
+        /// Its bytes, without the length before it.
+        bytes: i32,
+        /// The limit.
+        bytes_max: i32,
+    },
     /// Offset deltas are not 0, 1, 2 …
     OffsetDelta {
         /// The first record that is out of step.
@@ -161,6 +170,7 @@ impl AppendRefusal {
             | Self::ControlBatch
             | Self::NoSequence(_)
             | Self::NoProducerId
+            | Self::RecordTooLarge { .. }
             | Self::OffsetDelta { .. } => ErrorCode::InvalidRecord,
             Self::Framing(_) | Self::Crc { .. } => ErrorCode::CorruptMessage,
             Self::TooLarge { .. } => ErrorCode::MessageTooLarge,
@@ -192,6 +202,7 @@ impl AppendRefusal {
             | Self::BaseOffset(_)
             | Self::OffsetRange { .. }
             | Self::NoSequence(_)
+            | Self::RecordTooLarge { .. }
             | Self::Malformed(RecordError::TooFew { .. } | RecordError::TrailingBytes) => None,
             Self::Framing(_)
             | Self::ControlBatch
@@ -259,6 +270,9 @@ impl fmt::Display for AppendRefusal {
                 format!("zstd needs Produce version 7 or above, not {produce_version}")
             }
             Self::Malformed(error) => error.to_string(),
+            Self::RecordTooLarge { bytes, bytes_max } => {
+                format!("a record has {bytes} bytes, above max.decompressed.message.bytes ({bytes_max})")
+            }
             Self::OffsetDelta { index, found } => format!("record {index} has offset delta {found}"),
             Self::Records { refused, refused_count, record_count, .. } => {
                 let first = refused.first().map(|first| format!("; record {}: {}", first.index, first.fault));

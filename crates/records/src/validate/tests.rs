@@ -102,6 +102,7 @@ const DEFAULT: AppendRules = AppendRules {
     timestamp_before_max_ms: i64::MAX,
     timestamp_after_max_ms: 3_600_000,
     keys_required: false,
+    record_bytes_max: i32::MAX,
     compression: None,
 };
 
@@ -584,6 +585,31 @@ mod with_codecs {
         assert!(matches!(found, AppendRefusal::TooLarge { bytes, .. } if bytes as i32 > size));
         let segment = AppendRules { message_bytes_max: i32::MAX, segment_bytes: size, ..unpacked };
         assert!(matches!(check(bytes, &segment).unwrap_err(), AppendRefusal::LargerThanSegment { .. }));
+    }
+
+    /// Issue 12, C20: a record of a compressed batch may have as many plain bytes as `max.decompressed.message.bytes` says, its
+    /// length aside; records that come plain are not measured, and how many there are does not matter.
+    #[test]
+    fn the_limit_is_for_each_record() {
+        // A body of 8 bytes.
+        let record = b"\x10\x00\x00\x00\x01\x04ab\x00".to_vec();
+        let packed = |codec| {
+            let packed = Compression::new(codec).compress(&record).unwrap();
+            Raw::packed(codec, packed, 1).bytes()
+        };
+        for codec in
+            [CompressionType::Gzip, CompressionType::Snappy, CompressionType::Lz4, CompressionType::Zstd]
+        {
+            for compression in [None, Some(Compression::NONE)] {
+                let limited = |most| AppendRules { compression, record_bytes_max: most, ..DEFAULT };
+                assert!(check(packed(codec), &limited(8)).is_ok());
+                let refusal = check(packed(codec), &limited(7)).unwrap_err();
+                assert_eq!(refusal, AppendRefusal::RecordTooLarge { bytes: 8, bytes_max: 7 });
+                assert_eq!((refusal.code(), refusal.message()), (ErrorCode::InvalidRecord, None));
+            }
+        }
+        let limited = AppendRules { record_bytes_max: 1, ..DEFAULT };
+        assert!(check(Raw::new(record, 1).bytes(), &limited).is_ok());
     }
 
     /// R2: a bomb is refused with the code that makes the Java client split the batch.

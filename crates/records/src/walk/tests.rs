@@ -23,7 +23,15 @@ fn with(at: usize, replacement: &[u8]) -> Vec<u8> {
 /// The shape of a good record.
 #[test]
 fn a_good_record() {
-    let shape = RecordShape { index: 0, timestamp_delta: 0, offset_delta: 0, has_key: true, has_value: true };
+    let body_bytes = GOOD.len() as i32 - 1;
+    let shape = RecordShape {
+        index: 0,
+        body_bytes,
+        timestamp_delta: 0,
+        offset_delta: 0,
+        has_key: true,
+        has_value: true,
+    };
     assert_eq!(check(GOOD, 1), Ok(vec![shape]));
     assert_eq!(check(b"", 0), Ok(vec![]));
     // Any negative length is null, as Kafka reads it.

@@ -21,6 +21,35 @@ fn two_hundred_clients_are_served() {
     }
 }
 
+/// Issue 12, C17: an address has as many connections as `max.connections.per.ip` says, or its override; the next is closed.
+#[test]
+fn connections_of_an_address_are_limited() {
+    for limits in [
+        &[("max.connections.per.ip", "2")][..],
+        &[("max.connections.per.ip", "9"), ("max.connections.per.ip.overrides", "127.0.0.1:2")],
+    ] {
+        let server = TestServer::with(limits);
+        let mut taken = [server.client(), server.client()];
+        for client in &mut taken {
+            assert_eq!(client.ask(0, &ApiVersionsRequest::default()).error_code, 0);
+        }
+        assert!(server.client().is_closed());
+    }
+}
+
+/// Issue 12, C17: beyond `max.connections` a client waits until another goes.
+#[test]
+fn connections_beyond_the_limit_wait() {
+    let server = TestServer::with(&[("max.connections", "1")]);
+    let mut first = server.client();
+    assert_eq!(first.ask(0, &ApiVersionsRequest::default()).error_code, 0);
+    let mut second = server.client();
+    let sent = second.send(0, &ApiVersionsRequest::default());
+    assert_eq!(first.ask(0, &ApiVersionsRequest::default()).error_code, 0);
+    drop(first);
+    assert_eq!(second.receive::<ApiVersionsRequest>(0, sent).error_code, 0);
+}
+
 /// Port 0 is a free one; clients are told the one that it became.
 #[test]
 fn port_0_is_a_free_port() {

@@ -96,7 +96,12 @@ impl World {
 
     /// A broker on an empty disk that acknowledges what is in the page cache.
     pub fn page_cache() -> Rc<Self> {
-        Self::with_durability(Durability::PageCache, &TestDisk::default(), &[])
+        Self::page_cache_with(&[])
+    }
+
+    /// [`Self::page_cache`] with settings.
+    pub fn page_cache_with(settings: &[(&str, &str)]) -> Rc<Self> {
+        Self::with_durability(Durability::PageCache, &TestDisk::default(), settings)
     }
 
     fn with_durability(durability: Durability, disk: &TestDisk, settings: &[(&str, &str)]) -> Rc<Self> {
