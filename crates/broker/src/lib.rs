@@ -35,6 +35,7 @@ mod dispatch;
 pub mod dump;
 mod edge;
 mod fetch_wait;
+mod flush_rule;
 mod gather;
 mod group_coordinator;
 mod handlers;

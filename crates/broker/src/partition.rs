@@ -16,6 +16,7 @@ use fencepost_types::{CoordinatorEpoch, ErrorCode, LeaderEpoch, Offset, Producer
 use crate::Broker;
 use crate::cx::Cx;
 use crate::fetch_wait::FetchWatch;
+use crate::flush_rule::FlushRule;
 use crate::producer_budget::ProducerCount;
 use crate::sync::Durability;
 use crate::waiting::{HighWatermarkTask, Waited, Waiting};
@@ -474,21 +475,6 @@ impl Partition {
             at = slice.next_offset;
         }
         Ok(())
-    }
-}
-
-/// When a log is synced that is left to the page cache otherwise.
-#[derive(Clone, Copy, Debug)]
-struct FlushRule {
-    /// `flush.messages`: unsynced records at which an append is answered only when they are synced.
-    messages: i64,
-    /// `flush.ms`: the longest a record stays unsynced.
-    ms: i64,
-}
-
-impl FlushRule {
-    fn new(config: &TopicConfig) -> Self {
-        Self { messages: config.flush_messages, ms: config.flush_ms }
     }
 }
 

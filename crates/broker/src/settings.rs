@@ -1,6 +1,6 @@
 //! What a broker is started with, and how the metadata's settings become those of a log.
 
-use std::net::IpAddr;
+use core::net::IpAddr;
 
 use fencepost_metadata::{Durability as ConfiguredDurability, StaticConfig, TopicConfig};
 use fencepost_records::{AppendRules, Compression, CompressionType, TimestampType};
