@@ -3,6 +3,7 @@
 
 use fencepost_partition::{BatchContent, BatchFacts, Marker};
 use fencepost_records::{Batch, BatchHeader, EndTxnMarker, HEADER_BYTES, MAGIC};
+use fencepost_types::Offset;
 
 use crate::disk::{DiskFile, DiskResult};
 use crate::file_name::OFFSET_MAX;
@@ -42,6 +43,30 @@ pub(crate) struct Scan<'a> {
     /// Where in the file the buffer begins.
     buffer_at: u64,
     buffered: usize,
+    order: Option<Order>,
+}
+
+/// Where the offsets of a segment's batches lie: each begins at or after the end of the one before it, and all end below where
+/// the segment ends. The base offset stands outside the checksum, so nothing else shows that it was damaged.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    /// The next batch begins here or later.
+    from: Offset,
+    /// All batches end below this.
+    end: Offset,
+    previous: Option<BatchHeader>,
+}
+
+impl Order {
+    /// Whether the batch may come next. The same one a second time is harmless (see `Log::recover_segment`).
+    fn admits(&self, header: &BatchHeader) -> bool {
+        let goes_on = header.base_offset >= self.from && header.last_offset() < self.end;
+        goes_on || self.previous.as_ref() == Some(header)
+    }
+
+    fn pass(&mut self, header: &BatchHeader) {
+        (self.from, self.previous) = (header.next_offset(), Some(*header));
+    }
 }
 
 impl<'a> Scan<'a> {
@@ -56,7 +81,12 @@ impl<'a> Scan<'a> {
     }
 
     fn new(file: &'a dyn DiskFile, position: u64, end: u64, buffer_bytes: usize) -> Self {
-        Self { file, position, end, buffer_bytes, buffer: Vec::new(), buffer_at: 0, buffered: 0 }
+        Self { file, position, end, buffer_bytes, buffer: Vec::new(), buffer_at: 0, buffered: 0, order: None }
+    }
+
+    /// The walk ends before a batch whose offsets fall behind the one before it, or leave `[base, end)`.
+    pub(crate) fn within(self, base: Offset, end: Offset) -> Self {
+        Self { order: Some(Order { from: base, end, previous: None }), ..self }
     }
 
     /// The next batch by its header; `None` at the end, or where no whole batch stands: then [`Self::position`] is below
@@ -76,6 +106,12 @@ impl<'a> Scan<'a> {
         let is_possible = (0..=OFFSET_MAX).contains(&header.base_offset.0) && header.last_offset_delta >= 0;
         if batch.end() > self.end || !is_possible {
             return Ok(None);
+        }
+        if let Some(order) = &mut self.order {
+            if !order.admits(&header) {
+                return Ok(None);
+            }
+            order.pass(&header);
         }
         self.position = batch.end();
         Ok(Some(batch))

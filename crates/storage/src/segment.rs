@@ -11,6 +11,7 @@ use crate::entry_file::EntryFile;
 use crate::error::StorageError;
 use crate::file_name::{FileKind, offset_file};
 use crate::index::{OffsetEntry, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
+use crate::log::BatchOrder;
 use crate::scan::{PlacedBatch, Scan};
 
 /// The largest timestamp of a segment and the last offset of the batch that has it.
@@ -195,30 +196,28 @@ impl Segment {
 
     /// Learns end, largest timestamp and first timestamp of a segment whose indexes are believed, by walking from the
     /// last entry on, checksums included. Answers the position after the last whole batch; where that is not the end of the
-    /// file the rest is no batch, a broken one, or, with `is_contiguous`, one with a leap of offsets before it.
-    pub(crate) fn read_tail(&mut self, is_contiguous: bool) -> DiskResult<u64> {
+    /// file the rest is no batch, a broken one, or one that cannot follow: see [`BatchOrder`].
+    pub(crate) fn read_tail(&mut self, cleaned_end: Option<Offset>) -> DiskResult<u64> {
         self.read_largest();
         self.first_timestamp = self.search_from(0).next()?.map(|batch| batch.header.max_timestamp);
         let last_entry = self.offset_index.entries().last().copied();
         let log = self.log.clone();
         let mut scan = Scan::search(&*log, last_entry.map_or(0, |entry| entry.position as u64), self.bytes);
-        let mut end_offset = self.base_offset;
-        let (mut end, mut previous) = (scan.position(), None);
+        let (mut end, mut order) = (scan.position(), BatchOrder::new(self.base_offset, cleaned_end));
+        let mut is_named = last_entry.is_some();
         while let Some(batch) = scan.next()? {
+            if std::mem::take(&mut is_named) {
+                order = BatchOrder::from_named(&batch.header, cleaned_end);
+            }
             let is_small = batch.header.total_bytes() <= TAIL_CHECKED_BYTES_MAX;
-            let base_offset = batch.header.base_offset;
-            let is_first = previous.is_none() && last_entry.is_some();
-            let is_next = base_offset == end_offset || (base_offset > end_offset && !is_contiguous);
-            let is_repeated = previous == Some(batch.header);
-            if !(is_first || is_next || is_repeated) || (is_small && !scan.is_intact(&batch)?) {
+            if !order.admits(&batch.header) || (is_small && !scan.is_intact(&batch)?) {
                 break;
             }
-            previous = Some(batch.header);
+            order.pass(&batch.header);
             end = batch.end();
-            end_offset = batch.header.next_offset();
             self.note_timestamp(&batch.header);
         }
-        self.end_offset = end_offset;
+        self.end_offset = order.end_offset();
         self.bytes_since_entry = 0;
         Ok(end)
     }
@@ -231,6 +230,16 @@ impl Segment {
     /// Looks for one batch from a byte position on.
     pub(crate) fn search_from(&self, position: u64) -> Scan<'_> {
         Scan::search(&*self.log, position, self.bytes)
+    }
+
+    /// The same for readers: it ends before offsets that cannot follow one another in this segment.
+    pub(crate) fn ordered_walk_from(&self, position: u64) -> Scan<'_> {
+        self.walk_from(position).within(self.base_offset, self.end_offset)
+    }
+
+    /// The same for a look-up.
+    pub(crate) fn ordered_search_from(&self, position: u64) -> Scan<'_> {
+        self.search_from(position).within(self.base_offset, self.end_offset)
     }
 
     /// The largest timestamp of its first batch, read if need be; `None` where there is no batch.

@@ -61,7 +61,7 @@ fn headers_of(
     headers: &mut Vec<BatchHeader>,
 ) -> Result<bool, ReadError> {
     let Some(first) = find_batch(segment, from)? else { return Ok(false) };
-    let mut scan = segment.search_from(first.position);
+    let mut scan = segment.ordered_search_from(first.position);
     while let Some(batch) = scan.next()? {
         if batch.header.base_offset >= end {
             return Ok(false);

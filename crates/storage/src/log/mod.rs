@@ -7,6 +7,7 @@ mod count;
 mod inspect;
 mod leftovers;
 mod old_format;
+mod order;
 mod position;
 mod read;
 mod recovery;
@@ -45,6 +46,7 @@ use clean::Replacing;
 use position::KnownPositions;
 use sync::{SyncState, SyncStep};
 
+pub(crate) use order::BatchOrder;
 pub(crate) use snapshots::read_snapshot;
 
 pub(crate) const EPOCH_FILE: &str = "leader-epoch-checkpoint";

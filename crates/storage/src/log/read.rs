@@ -135,28 +135,45 @@ pub(super) fn find_batch(segment: &Segment, offset: Offset) -> Result<Option<Pla
     let relative = offset.0.saturating_sub(segment.base_offset.0);
     if let Some(entry) = segment.offset_index.floor(relative) {
         let named = segment.base_offset.plus(i64::from(entry.relative_offset));
-        let mut scan = segment.search_from(entry.position as u64);
+        let mut scan = segment.ordered_search_from(entry.position as u64);
         if let Some(first) = scan.next()?.filter(|first| first.header.last_offset() == named) {
             return walk_to(segment, scan, Some(first), offset);
         }
     }
-    walk_to(segment, segment.search_from(0), None, offset)
+    walk_to(segment, segment.ordered_search_from(0), None, offset)
 }
 
+/// Base offset and length stand outside the checksum, and headers are all that is read here. So an answer that leaves offsets
+/// out is looked at twice: what leaps ahead must not overlap what follows, and what ends early must be whole.
 fn walk_to(
     segment: &Segment,
     mut scan: Scan<'_>,
     first: Option<PlacedBatch>,
     offset: Offset,
 ) -> Result<Option<PlacedBatch>, StorageError> {
+    let is_named = first.is_some();
+    let mut previous: Option<PlacedBatch> = None;
     let mut next = first.map_or_else(|| scan.next(), |first| Ok(Some(first)))?;
-    while let Some(batch) = next {
-        if batch.header.last_offset() >= offset {
-            return Ok(Some(batch));
-        }
+    while let Some(batch) = next.filter(|batch| batch.header.last_offset() < offset) {
+        previous = Some(batch);
         next = scan.next()?;
     }
-    if scan.position() < segment.bytes { Err(damaged(segment, scan.position())) } else { Ok(None) }
+    if next.is_none() && scan.position() < segment.bytes {
+        return Err(damaged(segment, scan.position()));
+    }
+    let begins = next.map_or(segment.end_offset, |batch| batch.header.base_offset);
+    if let Some(previous) = previous.filter(|_| offset < begins)
+        && !scan.is_intact(&previous)?
+    {
+        return Err(damaged(segment, previous.position));
+    }
+    let Some(batch) = next else { return Ok(None) };
+    let expected = previous.map_or(segment.base_offset, |previous| previous.header.next_offset());
+    let is_leap = begins > expected && (previous.is_some() || !is_named);
+    if is_leap && scan.next()?.is_none() && scan.position() < segment.bytes {
+        return Err(damaged(segment, batch.position));
+    }
+    Ok(Some(batch))
 }
 
 pub(super) fn damaged(segment: &Segment, position: u64) -> StorageError {
@@ -175,6 +192,22 @@ pub(super) fn missing(segment: &Segment, durable_end: Offset) -> StorageError {
     }
 }
 
+/// Whether a batch may stand behind a gap, which compaction leaves: it lies ahead of `previous` and what follows it lies ahead
+/// of it. That is the one case in which a reader looks at a header more.
+fn follows_leap(
+    segment: &Segment,
+    header: &BatchHeader,
+    previous: Option<BatchHeader>,
+    position: u64,
+) -> Result<bool, StorageError> {
+    if previous.is_some_and(|previous| header.base_offset < previous.next_offset()) {
+        return Ok(false);
+    }
+    let mut scan = segment.ordered_search_from(position);
+    let is_there = scan.next()?.is_some();
+    Ok(is_there && (scan.next()?.is_some() || scan.position() == segment.bytes))
+}
+
 fn read_from(
     segment: &Segment,
     first: &PlacedBatch,
@@ -188,11 +221,19 @@ fn read_from(
     let available = (segment.bytes - first.position).min(limit as u64) as usize;
     let read = segment.log.read(first.position, available)?;
     let mut slice = ReadSlice::empty(offset, segment.base_offset, first.position + available as u64);
-    let mut whole = 0;
+    let (mut whole, mut previous) = (0, None::<BatchHeader>);
     while let Some(rest) = read.get(whole..).filter(|rest| rest.len() >= HEADER_BYTES) {
         let Ok(header) = BatchHeader::parse(rest) else {
             return Err(damaged(segment, first.position + whole as u64).into());
         };
+        // The base offset stands outside the checksum: no client would see that it was damaged.
+        let goes_on = previous.is_none_or(|previous| header.base_offset == previous.next_offset())
+            || previous == Some(header)
+            || follows_leap(segment, &header, previous, first.position + whole as u64)?;
+        if !goes_on || header.last_offset() >= segment.end_offset {
+            return Err(damaged(segment, first.position + whole as u64).into());
+        }
+        previous = Some(header);
         if header.last_offset() >= end_bound {
             slice.end_position = first.position + whole as u64;
             break;

@@ -6,8 +6,9 @@
 use std::sync::Arc;
 
 use fencepost_partition::AbortedTxn;
-use fencepost_types::{LeaderEpoch, Millis, Now, Offset, TopicPartition, Uuid};
+use fencepost_types::{Millis, Now, Offset, TopicPartition, Uuid};
 
+use super::BatchOrder;
 use super::leftovers::{LiveFiles, settle};
 use super::old_format::refuse_old_format;
 use super::read::{damaged, find_batch, missing};
@@ -121,7 +122,7 @@ impl Log {
         } else {
             self.first_to_recover(recovery.recovery_point)?
         };
-        self.repair_positions(&faults, first_recovered)?;
+        self.repair_positions(&faults, first_recovered, recovery.durable_end())?;
         self.read_last_segment(first_recovered, recovery.durable_end())?;
         self.repair_aborts(&faults, first_recovered, now.wall)?;
         self.fold(first_recovered, recovery, now.wall)?;
@@ -209,8 +210,9 @@ impl Log {
             return Ok(());
         }
         let disk = self.disk.clone();
+        let cleaned_end = self.cleaned_end();
         let last = &mut self.segments[count - 1];
-        let position = last.read_tail(!self.config.cleanup_policy.compact)?;
+        let position = last.read_tail(cleaned_end)?;
         if position < last.bytes {
             let end = last.end_offset;
             if end < durable_end {
@@ -296,7 +298,7 @@ impl Log {
         let segment = &self.segments[at];
         let mut aborted = Vec::new();
         let Some(first) = find_batch(segment, from)? else { return Ok(aborted) };
-        let mut walk = segment.walk_from(first.position);
+        let mut walk = segment.ordered_walk_from(first.position);
         while let Some(batch) = walk.next()? {
             let completed = self.producers.replay(None, &walk.facts(&batch)?);
             aborted.extend(completed.and_then(|completed| self.producers.aborted_txn(&completed)));
@@ -310,31 +312,23 @@ impl Log {
     /// Walks a segment whose end is not known: keeps whole batches up to the first that is not, with all later segments
     /// gone before the cut, so that a crash in between leaves no hole.
     ///
-    /// The checksum begins behind offset and epoch. A crash may keep a batch from there on and lose what stands before, which
-    /// then reads as zeros: so neither may fall from one batch to the next, nor does an offset leap. No leader appends such a batch. The same batch a
-    /// second time is harmless, and kept as Kafka keeps it.
+    /// A batch that is out of order, see [`BatchOrder`], is not whole either.
     ///
     /// Differs from Kafka, which takes a batch at any offset (storage-formats §10, table).
     fn recover_segment(&mut self, at: usize, durable_end: Offset) -> Result<(), StorageError> {
         let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
-        let (is_compacted, checkpoint) = (self.config.cleanup_policy.compact, self.cleaner_checkpoint);
-        let may_be_cleaned = |offset| is_compacted || checkpoint.is_some_and(|clean_end| offset <= clean_end);
+        let cleaned_end = self.cleaned_end();
         let segment = &mut self.segments[at];
         refuse_old_format(segment)?;
         segment.clear_indexes(&*disk)?;
         let log = segment.log.clone();
         let mut walk = Scan::walk(&*log, 0, segment.bytes);
-        let (mut end, mut epoch, mut previous) = (0, LeaderEpoch::NONE, None);
+        let (mut end, mut order) = (0, BatchOrder::new(segment.base_offset, cleaned_end));
         while let Some(batch) = walk.next()? {
-            // Kafka's cleaner takes whole batches out; nobody else does.
-            let is_next = batch.header.base_offset == segment.end_offset
-                || batch.header.base_offset > segment.end_offset && may_be_cleaned(batch.header.base_offset);
-            let goes_on = is_next && batch.header.leader_epoch >= epoch;
-            let is_repeated = previous == Some(batch.header);
-            if !(goes_on || is_repeated) || !walk.is_intact(&batch)? {
+            if !order.admits(&batch.header) || !walk.is_intact(&batch)? {
                 break;
             }
-            (epoch, previous) = (batch.header.leader_epoch, Some(batch.header));
+            order.pass(&batch.header);
             repair_magic(&*log, &batch)?;
             segment.index_batch(&batch, interval_bytes);
             self.epochs_changed |= self.epochs.assign(batch.header.leader_epoch, batch.header.base_offset);

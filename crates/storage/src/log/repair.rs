@@ -1,9 +1,10 @@
 //! Side files that do not fit the log are made anew out of its batches.
 
-use fencepost_types::Millis;
+use fencepost_partition::AbortedTxn;
+use fencepost_types::{Millis, Offset};
 
 use super::read::damaged;
-use super::{Log, segment_files};
+use super::{BatchOrder, Log, segment_files};
 use crate::error::StorageError;
 use crate::leader_epochs::LeaderEpochs;
 use crate::scan::Scan;
@@ -11,29 +12,45 @@ use crate::segment::{IndexFaults, Segment};
 
 /// After a clean stop so many entries of transaction indexes are held against the log, the newest first: some 10 ms of look-ups.
 const ABORTS_CHECKED_MAX: usize = 10_000;
-/// After a clean stop so many bytes of a log without transaction indexes are walked to see that nothing was aborted in them.
+/// So many bytes of a log are replayed to see whether its transaction indexes are right, the newest segments first; after a
+/// clean stop so many of segments without one to see that nothing was aborted in them.
 const ABORTS_SCANNED_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 impl Log {
-    /// Makes the `.index` and `.timeindex` anew of segments whose batches are believed and whose indexes are not.
+    /// Makes the `.index` and `.timeindex` anew of segments whose batches are believed and whose indexes are not. It may be the
+    /// batch that is wrong and not the entry that names it: so checksums are looked at, and what the checksum leaves out.
+    ///
     /// Differs from Kafka, which trusts them below the recovery point, and then skips records (storage-formats §10).
     pub(super) fn repair_positions(
         &mut self,
         faults: &[IndexFaults],
         first_recovered: usize,
+        durable_end: Offset,
     ) -> Result<(), StorageError> {
         let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
-        let count = self.segments.len();
+        let cleaned_end = self.cleaned_end();
+        let bases: Vec<Offset> = self.segments.iter().map(|segment| segment.base_offset).collect();
         for at in (0..first_recovered).filter(|at| faults[*at].positions) {
             let segment = &mut self.segments[at];
             segment.clear_positions(&*disk)?;
             let log = segment.log.clone();
             let mut walk = Scan::walk(&*log, 0, segment.bytes);
+            let (mut position, mut order) = (0, BatchOrder::new(segment.base_offset, cleaned_end));
             while let Some(batch) = walk.next()? {
+                if !order.admits(&batch.header) || !walk.is_intact(&batch)? {
+                    break;
+                }
+                order.pass(&batch.header);
                 segment.index_batch(&batch, interval_bytes);
+                position = batch.end();
             }
-            if walk.position() < segment.bytes && at + 1 < count {
-                return Err(damaged(segment, walk.position()));
+            let next_base = bases.get(at + 1).copied();
+            let is_damaged = match next_base {
+                Some(base) => position < segment.bytes || order.end_offset() > base,
+                None => position < segment.bytes && order.end_offset() < durable_end,
+            };
+            if is_damaged {
+                return Err(damaged(segment, position));
             }
             segment.finish(&*disk)?;
             if segment.bytes > 0 {
@@ -63,7 +80,14 @@ impl Log {
             let count = segment.txn_index.entries().len();
             let is_looked_at = is_crash || count <= to_check;
             to_check -= count.min(to_check);
+            let bytes = segment.bytes;
+            let is_replayed = count > 0 && bytes <= to_scan && !self.is_cleaned(at);
             let mut is_lost = faults.transactions || (is_looked_at && !self.aborts_hit(at)?);
+            if is_replayed && !is_lost {
+                to_scan -= bytes;
+                is_lost = !self.aborts_replay(at, now)?;
+            }
+            let segment = &self.segments[at];
             if faults.transactions_absent && segment.bytes > 0 && (is_crash || segment.bytes <= to_scan) {
                 to_scan -= segment.bytes.min(to_scan);
                 let snapshot = self.read_snapshot_above(segment.end_offset)?;
@@ -76,6 +100,33 @@ impl Log {
             }
         }
         Ok(())
+    }
+
+    /// Whether Kafka's cleaner or ours may have taken batches out of a segment: then a replay knows less than the index.
+    fn is_cleaned(&self, at: usize) -> bool {
+        let base = self.segments[at].base_offset;
+        self.cleaner_checkpoint.map_or(self.config.cleanup_policy.compact, |cleaned_end| base < cleaned_end)
+    }
+
+    /// Whether the index of a segment says what a replay from the snapshot at its beginning says: looks at single batches do
+    /// not show that an entry begins at a later batch of its transaction, and that would give the records of an abort to
+    /// readers. Without that snapshot, and where a transaction began before the log, it is believed. Producer state is left
+    /// as nothing.
+    fn aborts_replay(&mut self, at: usize, now: Millis) -> Result<bool, StorageError> {
+        let (base, first) = (self.segments[at].base_offset, self.segments[0].base_offset);
+        if at > 0 && !self.snapshots.contains(&base) {
+            return Ok(true);
+        }
+        let from = self.load_snapshot_below(base, now)?;
+        if from < base {
+            return Ok(true);
+        }
+        let aborted = self.replay_segment(at, base)?;
+        let entries = self.segments[at].txn_index.entries();
+        let agrees = |(entry, found): (&AbortedTxn, &AbortedTxn)| {
+            entry == found || entry.first_offset.min(found.first_offset) < first
+        };
+        Ok(entries.len() == aborted.len() && entries.iter().zip(&aborted).all(agrees))
     }
 
     /// Makes the `.txnindex` of a believed segment anew, from what was known where it begins. Producer state is left

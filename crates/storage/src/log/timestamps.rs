@@ -3,7 +3,7 @@
 use fencepost_types::{LeaderEpoch, Millis, Offset};
 
 use super::Log;
-use super::read::find_batch;
+use super::read::{damaged, find_batch};
 use crate::error::{ReadError, StorageError};
 use crate::scan::PlacedBatch;
 use crate::segment::Segment;
@@ -80,13 +80,13 @@ fn largest_record(segment: &Segment, start: Offset) -> Result<Option<FoundTimest
     // The log start lies beyond it: look at what is left, batch by batch.
     let Some(first) = find_batch(segment, start)? else { return Ok(None) };
     let mut best: Option<FoundTimestamp> = None;
-    let mut scan = segment.walk_from(first.position);
+    let mut scan = segment.ordered_walk_from(first.position);
     while let Some(batch) = scan.next()? {
         if best.is_none_or(|best| batch.header.max_timestamp > best.timestamp) {
             best_of_batch(segment, &batch, start, &mut best)?;
         }
     }
-    Ok(best)
+    if scan.position() < segment.bytes { Err(damaged(segment, scan.position())) } else { Ok(best) }
 }
 
 fn best_of_batch(
@@ -112,7 +112,7 @@ fn first_record(
     wanted: impl Fn(Offset, Millis) -> bool,
 ) -> Result<Option<FoundTimestamp>, StorageError> {
     let Some(first) = find_batch(segment, from)? else { return Ok(None) };
-    let mut scan = segment.walk_from(first.position);
+    let mut scan = segment.ordered_walk_from(first.position);
     while let Some(batch) = scan.next()? {
         if batch.header.max_timestamp < timestamp {
             continue;
@@ -128,7 +128,7 @@ fn first_record(
             return Ok(found);
         }
     }
-    Ok(None)
+    if scan.position() < segment.bytes { Err(damaged(segment, scan.position())) } else { Ok(None) }
 }
 
 /// Shows offset and timestamp of each record of a batch, in order.
