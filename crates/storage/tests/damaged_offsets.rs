@@ -28,10 +28,10 @@ fn config() -> LogConfig {
     LogConfig { segment_bytes: 1_800, index_interval_bytes: 200, ..LogConfig::default() }
 }
 
-fn append(log: &mut Log, producer_id: i64, sequence: i32, records: usize) {
+fn append(log: &mut Log, producer_id: i64, sequence: i32, records: usize, in_transaction: bool) {
     let mut builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE)
         .producer(ProducerId(producer_id), ProducerEpoch(0), Sequence(sequence))
-        .transactional(true);
+        .transactional(in_transaction);
     (0..records).for_each(|_| builder.append(Millis(T), None, Some(&[b'v'; 40]), &[]));
     let bytes = builder.build().unwrap().into_bytes();
     let origin = AppendOrigin::Client { produce_version: 12 };
@@ -51,8 +51,8 @@ fn marker(log: &mut Log, producer_id: i64) {
     log.append_marker(at(T), marker, LeaderEpoch(1)).unwrap();
 }
 
-/// A disk with a log that was stopped cleanly, and its batches.
-fn stopped() -> (MemoryDisk, Vec<Batch>) {
+/// A disk with a log that was stopped cleanly, and its batches. Where there are transactions a start reads more of it.
+fn stopped(with_transactions: bool) -> (MemoryDisk, Vec<Batch>) {
     let disk = MemoryDisk::new();
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let mut log = Log::open(shared, partition(NAME), ID, config(), clean(), at(T)).unwrap();
@@ -60,9 +60,12 @@ fn stopped() -> (MemoryDisk, Vec<Batch>) {
         let both = [2 * pair, 2 * pair + 1];
         for records in [1, 3, 2] {
             let sequence = [0, 0, 4, 1][records];
-            both.iter().for_each(|producer| append(&mut log, *producer, sequence, records));
+            both.iter()
+                .for_each(|producer| append(&mut log, *producer, sequence, records, with_transactions));
         }
-        both.iter().for_each(|producer| marker(&mut log, *producer));
+        if with_transactions {
+            both.iter().for_each(|producer| marker(&mut log, *producer));
+        }
     }
     log.update_high_watermark(log.log_end_offset());
     log.close().unwrap();
@@ -132,7 +135,7 @@ fn read_is_right(log: &Log, offset: Offset, bytes_max: usize, batches: &[Batch],
 /// is an error; nothing is left out or given under other offsets.
 #[test]
 fn a_flipped_bit_in_a_log_is_an_error_or_harmless() {
-    let (original, batches) = stopped();
+    let (original, batches) = stopped(false);
     let end = end_of(&batches);
     let mut dice = Dice::new(12);
     let (mut refused, mut errors) = (0, 0);
@@ -158,7 +161,7 @@ fn a_flipped_bit_in_a_log_is_an_error_or_harmless() {
 /// Each low bit and some high ones of every base offset: what is read has the offsets that it was written with, whichever batch it is.
 #[test]
 fn no_flipped_base_offset_is_believed() {
-    let (original, batches) = stopped();
+    let (original, batches) = stopped(false);
     let end = end_of(&batches);
     for base in bases(&original, NAME) {
         let path = format!("{NAME}/{base:020}.log");
@@ -184,7 +187,7 @@ fn no_flipped_base_offset_is_believed() {
 /// A flipped bit in a `.txnindex` after a clean stop: readers hear of the same aborted transactions.
 #[test]
 fn a_flipped_bit_in_a_transaction_index_is_made_good() {
-    let (original, batches) = stopped();
+    let (original, batches) = stopped(true);
     let end = end_of(&batches);
     let (_, aborted) = fold(&batches);
     let mut dice = Dice::new(13);
@@ -200,7 +203,7 @@ fn a_flipped_bit_in_a_transaction_index_is_made_good() {
 /// A leader epoch that falls is damage where the end of a stopped log is read: from the last index entry on.
 #[test]
 fn a_leader_epoch_that_falls_is_damage() {
-    let (original, batches) = stopped();
+    let (original, batches) = stopped(true);
     let disk = copied(&original);
     let path = format!("{NAME}/{:020}.log", bases(&disk, NAME).last().unwrap());
     let last = batches.last().unwrap().bytes().len();
@@ -216,7 +219,7 @@ fn a_leader_epoch_that_falls_is_damage() {
 /// gives what is there from its offset on.
 #[test]
 fn gaps_and_repetitions_are_no_damage() {
-    let (original, batches) = stopped();
+    let (original, batches) = stopped(false);
     let end = end_of(&batches);
     let compacted = LogConfig { cleanup_policy: CleanupPolicy { compact: true, delete: false }, ..config() };
     let bases = bases(&original, NAME);
