@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use fencepost_metadata::TopicConfig;
 use fencepost_partition::VerificationGuard;
-use fencepost_records::{AppendRules, Batch, Batches, ValidatedBatch};
+use fencepost_records::{AppendRules, Batch, ValidatedBatch};
 use fencepost_storage::{
     AppendError, AppendOutcome, FlushScope, FlushTicket, Log, LogConfig, LogOffsets, MarkerAppend,
     StorageError,
@@ -20,9 +20,6 @@ use crate::flush_rule::FlushRule;
 use crate::producer_budget::ProducerCount;
 use crate::sync::Durability;
 use crate::waiting::{HighWatermarkTask, Waited, Waiting};
-
-/// A load reads its log in pieces of this size; a larger batch is read whole.
-const LOAD_BYTES: usize = 4 << 20;
 
 /// So long an append that nobody waits for may stay without a sync of its own.
 const UNHURRIED_SYNC_MS: i64 = 5;
@@ -145,7 +142,7 @@ impl Partition {
         self.lock().log.delete(unique)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder of this lock panics")
     }
 
@@ -453,28 +450,6 @@ impl Partition {
     /// Adds what has to be remembered of the log, also where the partition is gone.
     pub(crate) fn add_offsets(&self, offsets: &mut LogOffsets) {
         offsets.add(&self.lock().log);
-    }
-
-    /// Reads every batch from `from`, but not from below the log start, to the log end.
-    pub(crate) fn for_each_batch(
-        &self,
-        from: Offset,
-        mut visit: impl FnMut(&Batch) -> Result<(), ErrorCode>,
-    ) -> Result<(), ErrorCode> {
-        let state = self.lock();
-        let end = state.log.log_end_offset();
-        let mut at = state.log.log_start_offset().max(from);
-        while at < end {
-            let slice = state.log.read(at, LOAD_BYTES, end, true).map_err(|error| error.code())?;
-            if slice.next_offset <= at {
-                break;
-            }
-            for batch in Batches::new(slice.records) {
-                visit(&batch.map_err(|_| ErrorCode::CorruptMessage)?)?;
-            }
-            at = slice.next_offset;
-        }
-        Ok(())
     }
 }
 

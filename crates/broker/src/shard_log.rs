@@ -1,10 +1,38 @@
 //! How the records of a shard lie in its log.
 
 use fencepost_coordinator::{LogPosition, Record};
-use fencepost_records::{Batch, BatchBuilder};
+use fencepost_records::{Batch, BatchBuilder, Batches};
 use fencepost_types::{ErrorCode, LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId};
 
+use crate::partition::Partition;
 use crate::runtime::HostedShard;
+
+/// A load reads its log in pieces of this size; a larger batch is read whole.
+const LOAD_BYTES: usize = 4 << 20;
+
+impl Partition {
+    /// Reads every batch from `from`, but not from below the log start, to the log end.
+    pub(crate) fn for_each_batch(
+        &self,
+        from: Offset,
+        mut visit: impl FnMut(&Batch) -> Result<(), ErrorCode>,
+    ) -> Result<(), ErrorCode> {
+        let state = self.lock();
+        let end = state.log.log_end_offset();
+        let mut at = state.log.log_start_offset().max(from);
+        while at < end {
+            let slice = state.log.read(at, LOAD_BYTES, end, true).map_err(|error| error.code())?;
+            if slice.next_offset <= at {
+                break;
+            }
+            for batch in Batches::new(slice.records) {
+                visit(&batch.map_err(|_| ErrorCode::CorruptMessage)?)?;
+            }
+            at = slice.next_offset;
+        }
+        Ok(())
+    }
+}
 
 /// Where a record of `batch` lies.
 pub(crate) fn position(offset: Offset, batch: &Batch) -> LogPosition {
