@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use clap::Args;
 
 use crate::broker::{Broker, Program, Setup};
@@ -31,12 +31,16 @@ const CLIENT_REQUIREMENTS: &str = "testing/interop/python/requirements.txt";
 const PART_MAX: Duration = Duration::from_secs(240);
 /// One round of restarts.
 const RESTART_MAX: Duration = Duration::from_secs(60);
+/// One flipped bit: two starts, and everything read twice.
+const FLIP_MAX: Duration = Duration::from_secs(10);
 /// One sequence beside Kafka.
 const SEQUENCE_MAX: Duration = Duration::from_secs(5);
 /// All three suites, the building of them included.
 const SUITES_MAX: Duration = Duration::from_secs(4 * 3600);
 /// Rounds where no number is given.
 const ROUNDS: u32 = 10;
+/// Flipped bits where no number is given.
+const FLIPS: u32 = 200;
 /// What runs where no part is named.
 const QUICK: [&str; 7] = ["python", "java", "tools", "connections", "swap", "dump", "quick-matrix"];
 /// Parts that are about Fencepost's files.
@@ -47,7 +51,7 @@ const FILES: [&str; 2] = ["swap", "dump"];
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
     /// client and writes docs/clients.md, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase,
-    /// full-disk, which mounts one, bounce, or streams, suites and kafka-tests (or quick-kafka-tests), which are other people's tests, crash,
+    /// full-disk, which mounts one, damage, bounce, or streams, suites and kafka-tests (or quick-kafka-tests), which are other people's tests, crash,
     /// epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
@@ -57,7 +61,7 @@ pub struct Interop {
     #[arg(long)]
     executable: Option<PathBuf>,
     /// Rounds of crash, for each client, of restarts, sequences of differential, and of kills in each scenario of streams: 10; restarts
-    /// in each scenario of bounce: 20.
+    /// in each scenario of bounce: 20; flipped bits of damage: 200.
     #[arg(long)]
     rounds: Option<u32>,
     /// Clients of the crash runner, of the matrix or of the suites; all where none is named.
@@ -75,7 +79,7 @@ pub struct Interop {
     /// How often Fencepost and Apache Kafka change places: 20 where swap is named, 4 where all parts run.
     #[arg(long)]
     swaps: Option<u32>,
-    /// Where the crash runner, the swaps, the restarts and the differential run begin their random choices.
+    /// Where the crash runner, the swaps, the restarts, damage and the differential run begin their random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -184,20 +188,14 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "epochs" => versions::epochs(&setup, options.against),
         "late-commit" => races::late_commit(setup, options.against),
         "delayed-requests" => races::delayed_requests(setup, options.against),
-        "differential" => {
-            let kafka = Program::Kafka.prepare()?;
-            let mut command = python_program(&interpreter()?, "testing/interop/differential.py");
-            command.args([&setup.executable, &kafka, &setup.data]);
-            command.args(["--rounds", &options.rounds().to_string(), "--seed", &options.seed.to_string()]);
-            let limit = PART_MAX + SEQUENCE_MAX * options.rounds();
-            Ok(vec![check_within("differential", &mut command, limit)])
-        }
+        "differential" => differential(&setup, options),
         "restarts" => {
             let mut command = python_program(&interpreter()?, "testing/interop/restarts.py");
             command.args([&setup.executable, &setup.data]).args(["--rounds", &options.rounds().to_string()]);
             command.args(["--seed", &options.seed.to_string()]);
             Ok(vec![check_within("restarts", &mut command, RESTART_MAX * options.rounds())])
         }
+        "damage" => damage(&setup, options),
         "bounce" => bounce::run(&setup, options),
         "streams" => streams::run(&setup, options),
         "suites" => suites(&setup, options),
@@ -205,10 +203,30 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         "quick-kafka-tests" => kafka_tests::run(&setup, options, true),
         "crash" => crash::run(setup, options.rounds(), options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, bounce, streams, suites, kafka-tests, quick-kafka-tests, crash, epochs, restarts",
+            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, damage, bounce, streams, suites, kafka-tests, quick-kafka-tests, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }
+}
+
+/// Random conversations with Fencepost and with Apache Kafka, answer by answer.
+fn differential(setup: &Setup, options: &Interop) -> Result<Checks> {
+    let kafka = Program::Kafka.prepare()?;
+    let mut command = python_program(&interpreter()?, "testing/interop/differential.py");
+    command.args([&setup.executable, &kafka, &setup.data]);
+    command.args(["--rounds", &options.rounds().to_string(), "--seed", &options.seed.to_string()]);
+    let limit = PART_MAX + SEQUENCE_MAX * options.rounds();
+    Ok(vec![check_within("differential", &mut command, limit)])
+}
+
+/// Flipped bits in the files of a log directory, one a round.
+fn damage(setup: &Setup, options: &Interop) -> Result<Checks> {
+    ensure!(options.against == Program::Fencepost, "damage is about Fencepost's files");
+    let rounds = options.rounds.unwrap_or(FLIPS);
+    let mut command = python_program(&interpreter()?, "testing/interop/damage.py");
+    command.args([&setup.executable, &setup.data]).args(["--rounds", &rounds.to_string()]);
+    command.args(["--seed", &options.seed.to_string()]);
+    Ok(vec![check_within("damage", &mut command, PART_MAX + FLIP_MAX * rounds)])
 }
 
 /// Other people's tests: each suite passes what is listed as passed before.
