@@ -6,10 +6,10 @@
 A broker writes plain records, transactions and committed offsets; one directory is left by a clean stop and one by a kill. Each round
 copies one of them, flips a random bit of a file (kinds of files take turns), starts the broker, reads everything that is
 served, and starts it again. Compared with what the same directory says when nothing is flipped, a round fails for: an exit by anything
-but a refusal, a refusal that changes files, a start or a reader that does not come to an end, records or committed offsets or transactions that are missing or
-others without a word, all topics gone, and a second start that shows something else than the first.
-What is known to be weak is counted apart, with its reason. Prints a table of outcomes by kind of file, and the seed; the exit status is 1 when a round
-has failed. The templates stay in DIR, and --replay uses them where they are there.
+but a refusal, a refusal that changes files, a start or a reader that does not come to an end, records or committed offsets or
+transactions that are missing or others without a word, a cut below the recovery point, topics that are gone, and a second start that
+shows something else than the first. What is known to be weak is counted apart, with its reason. Prints a table of outcomes by kind
+of file, and the seed; the exit status is 1 when a round has failed. The templates stay in DIR, and --replay uses them.
 """
 import argparse
 import collections
@@ -46,7 +46,7 @@ KINDS = {
     '__cluster_metadata .checkpoint': r'__cluster_metadata-0/.*\.checkpoint', 'quorum-state': '__cluster_metadata-0/quorum-state',
     '__cluster_metadata, others': r'__cluster_metadata-0/(.*index|.*\.snapshot|leader-epoch-checkpoint|partition\.metadata)',
 }
-OUTCOMES = ('refused', 'offline', 'coordinator unavailable', "reader's checksum", 'cut, warned', 'rebuilt, warned', 'served whole', 'known', 'FAIL')
+OUTCOMES = ('refused', 'offline', 'coordinator unavailable', "reader's checksum", 'cut, warned', 'rebuilt, warned', 'served, warned', 'served whole', 'known', 'FAIL')
 # What a check of the broker cannot see, or not at a price that a start could pay.
 KNOWN = {
     'base offset': 'a base offset in an older segment, which a start does not read, is not covered by the checksum',
@@ -229,6 +229,17 @@ def warned(said, topic, partition=None):
                for line in said.splitlines())
 
 
+def check_cuts(said, template):
+    """Nothing may be cut below the recovery point that the template has noted."""
+    lines = [line.split() for line in (template / 'recovery-point-offset-checkpoint').read_text().splitlines()[2:]]
+    noted = {f'{topic}-{partition}': int(offset) for topic, partition, offset in lines}
+    for line in said.splitlines():
+        if CUT in line:
+            name, end = re.search(r'partition=(\S+)', line)[1], int(re.search(r' end_offset=(\d+)', line)[1])
+            if end < noted.get(name, 0):
+                raise Failure(f'{name} was cut at {end}, below its recovery point {noted[name]}')
+
+
 def differences(before, now, said):
     """(what is told to somebody, what nobody is told of, what was cut with a warning): sentences."""
     told, silent, cut = [], [], []
@@ -296,6 +307,7 @@ def judge(options, template, name, byte, bit, before):
         view = look(probe, broker, before)
         broker.stop()
         said = broker.said()
+        check_cuts(said, options.directory / template)
         told, silent, cut = differences(before, view, said)
         try:
             again = look(broker.start(), broker, view)
@@ -319,7 +331,7 @@ def judge(options, template, name, byte, bit, before):
     for outcome in OUTCOMES[1:4]:
         if outcome in told:
             return outcome, None, said
-    return 'cut, warned' if CUT in said else 'rebuilt, warned' if REBUILT in said else 'served whole', None, said
+    return 'cut, warned' if CUT in said else 'rebuilt, warned' if REBUILT in said else 'served, warned' if ' WARN ' in said else 'served whole', None, said
 
 
 def choose(options, number):
