@@ -23,12 +23,21 @@ impl Partition {
         while at < end {
             let slice = state.log.read(at, LOAD_BYTES, end, true).map_err(|error| error.code())?;
             if slice.next_offset <= at {
-                break;
+                // A wrong offset in a header hides the rest of the log: a part of the state is worse than none.
+                tracing::error!(partition = %self.name, offset = %at, %end, "a log cannot be read to its end");
+                return Err(ErrorCode::CorruptMessage);
             }
             for batch in Batches::new(slice.records) {
-                visit(&batch.map_err(|_| ErrorCode::CorruptMessage)?)?;
+                let batch = batch.map_err(|_| ErrorCode::CorruptMessage)?;
+                let (base, last) = (batch.header().base_offset, batch.header().last_offset());
+                if last < at || last >= end || base > last {
+                    tracing::error!(partition = %self.name, offset = %base, %end, "a batch is where it cannot be");
+                    return Err(ErrorCode::CorruptMessage);
+                }
+                visit(&batch)?;
+                at = last.plus(1);
             }
-            at = slice.next_offset;
+            at = at.max(slice.next_offset);
         }
         Ok(())
     }
