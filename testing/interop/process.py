@@ -37,11 +37,11 @@ class Node:
         given = [part for setting in settings for part in ('-X', setting)]
         self.command = [executable, 'serve', '--data', data, '--listen', f'127.0.0.1:{self.port}', *given]
 
-    def start(self):
-        """A client of the broker, which answers."""
+    def start(self, stderr=None):
+        """A client of the broker, which answers. The log goes to `stderr` where one is given."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open('ab') as log:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr or log)
         deadline = time.monotonic() + START_S
         while True:
             try:

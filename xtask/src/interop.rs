@@ -4,6 +4,7 @@ mod bounce;
 mod connections;
 mod crash;
 mod dump;
+mod hostile;
 mod java;
 mod kafka_tests;
 mod matrix;
@@ -51,7 +52,7 @@ const FILES: [&str; 2] = ["swap", "dump"];
 pub struct Interop {
     /// python, java, tools, connections, swap, dump, quick-matrix (all of them where none is named), matrix, which runs every
     /// client and writes docs/clients.md, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase,
-    /// full-disk, which mounts one, damage, bounce, or streams, suites and kafka-tests (or quick-kafka-tests), which are other people's tests, crash,
+    /// full-disk, which mounts one, damage, bounce, hostile, or streams, suites and kafka-tests (or quick-kafka-tests), which are other people's tests, crash,
     /// epochs and restarts, the long ones.
     names: Vec<String>,
     /// The broker to talk to.
@@ -73,7 +74,7 @@ pub struct Interop {
     /// Of these classes only the methods whose name this regular expression finds.
     #[arg(short = 'm', long)]
     methods: Option<String>,
-    /// The one scenario of streams or of bounce to run.
+    /// The one scenario of streams or of bounce to run, or the cases of hostile (B6).
     #[arg(long)]
     scenario: Option<String>,
     /// How often Fencepost and Apache Kafka change places: 20 where swap is named, 4 where all parts run.
@@ -197,13 +198,14 @@ fn part(name: &str, setup: Setup, options: &Interop) -> Result<Checks> {
         }
         "damage" => damage(&setup, options),
         "bounce" => bounce::run(&setup, options),
+        "hostile" => hostile::run(&setup, options),
         "streams" => streams::run(&setup, options),
         "suites" => suites(&setup, options),
         "kafka-tests" => kafka_tests::run(&setup, options, false),
         "quick-kafka-tests" => kafka_tests::run(&setup, options, true),
         "crash" => crash::run(setup, options.rounds(), options.seed, &options.clients),
         other => bail!(
-            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, damage, bounce, streams, suites, kafka-tests, quick-kafka-tests, crash, epochs, restarts",
+            "no part named {other}; there are {}, late-commit, delayed-requests, differential, transactions-tool, groups-tool, features, two-phase, full-disk, damage, bounce, hostile, streams, suites, kafka-tests, quick-kafka-tests, crash, epochs, restarts",
             QUICK.join(", ")
         ),
     }
