@@ -8,7 +8,7 @@ import time
 
 from wire import Client, create, produce, simple
 
-EVERY_S, PATIENCE_S, TOPIC = 0.02, 60, 'neighbour'
+EVERY_S, PATIENCE_S, TOPIC = 0.02, 20, 'neighbour'
 
 
 def connect(port):
