@@ -39,6 +39,7 @@ impl Broker {
         if !delta.configs.is_empty() || delta.features {
             self.apply_configs(&image, &delta);
         }
+        warn_of_quotas(&delta, &image);
         let changes = delta.local_changes(self.node_id);
         let gone = changes.deleted.iter();
         let gone: Vec<_> = gone.map(|(topic, index)| (topic.name.clone(), topic.id, *index)).collect();
@@ -88,6 +89,7 @@ impl Broker {
         let delta = Delta::between(&Image::default(), &image);
         self.image.store(Arc::clone(&image));
         self.topics.store(Arc::new(topic_facts(&image)));
+        warn_of_quotas(&delta, &image);
         self.apply_configs(&image, &delta);
         self.lead_all(cx, &delta.local_changes(self.node_id).leaders)
     }
@@ -202,6 +204,14 @@ impl Broker {
     pub(crate) fn topic_config(&self, topic: &str) -> TopicConfig {
         let (statics, image) = (self.statics(), self.image());
         TopicConfig::resolve(self.view(&statics, &image), topic)
+    }
+}
+
+/// Says that quotas have no effect: when there are some at the start, and whenever they are changed.
+fn warn_of_quotas(delta: &Delta, image: &Image) {
+    let count = image.client_quotas().len();
+    if delta.client_quotas && count > 0 {
+        tracing::warn!(count, "client quotas are kept and described, and not enforced: nobody is throttled");
     }
 }
 
