@@ -189,7 +189,7 @@ impl Server {
     }
 
     /// Stops cleanly: nothing more is taken from clients, what was taken is answered, everything is synced, checkpoints and
-    /// the clean-shutdown mark are written. Clients hold it up for [`FAREWELL_MAX`] at most.
+    /// the clean-shutdown mark are written. Clients hold it up for `FAREWELL_MAX` at most.
     pub async fn stop(self) -> Result<(), ServerError> {
         // The listener may have ended already.
         let _ = self.stopping.send(true);
