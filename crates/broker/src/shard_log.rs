@@ -20,6 +20,7 @@ impl Partition {
         let state = self.lock();
         let end = state.log.log_end_offset();
         let mut at = state.log.log_start_offset().max(from);
+        let mut previous = None;
         while at < end {
             let slice = state.log.read(at, LOAD_BYTES, end, true).map_err(|error| error.code())?;
             if slice.next_offset <= at {
@@ -30,11 +31,14 @@ impl Partition {
             for batch in Batches::new(slice.records) {
                 let batch = batch.map_err(|_| ErrorCode::CorruptMessage)?;
                 let (base, last) = (batch.header().base_offset, batch.header().last_offset());
-                if last < at || last >= end || base > last {
+                // The same batch a second time is harmless, and recovery keeps it.
+                let is_repeated = previous == Some((base, last));
+                if (last < at && !is_repeated) || last >= end || base > last {
                     tracing::error!(partition = %self.name, offset = %base, %end, "a batch is where it cannot be");
                     return Err(ErrorCode::CorruptMessage);
                 }
                 visit(&batch)?;
+                previous = Some((base, last));
                 at = last.plus(1);
             }
             at = at.max(slice.next_offset);
