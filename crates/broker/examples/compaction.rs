@@ -14,7 +14,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use fencepost_broker::metadata::StaticConfig;
 use fencepost_broker::{Broker, BrokerSettings, Connection, ConnectionId, Edge, Listener, Outcome};
 use fencepost_protocol::messages::{
@@ -233,8 +232,8 @@ impl Host {
         loop {
             self.settle();
             match slot.lock().expect("nobody panics").take() {
-                Some(Outcome::Frame(chunks)) => {
-                    let mut reader = Reader::new(Bytes::from(chunks.concat()));
+                Some(Outcome::Frame(frame)) => {
+                    let mut reader = Reader::new(frame.read().expect("the disk can be read"));
                     ResponseHeader::decode(&mut reader, R::API_KEY, version).expect("a header");
                     return R::Response::decode(&mut reader, version).expect("an answer");
                 }

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use fencepost_protocol::{ApiKey, RequestHeader, ResponseBody, encode_response};
+use fencepost_storage::FilePart;
 
 use crate::connection::Connection;
+use crate::frame::Frame;
 
 /// What the edge does for one request, in the order of the requests of its connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Sends these chunks as one frame (the length goes before them).
-    Frame(Vec<Bytes>),
+    Frame(Frame),
     /// Sends nothing: Produce with acks 0.
     Nothing,
     /// Closes the connection: there is no answer that the client could read.
@@ -60,8 +61,18 @@ impl Exchange {
 
     /// Answers in another version than the request's (ApiVersions of an unknown version alone).
     pub fn reply_in_version(self, version: i16, response: impl Into<ResponseBody>) {
-        let body = encode_response(self.header.correlation_id, self.api_key, version, &response.into());
-        (self.respond)(Outcome::Frame(body.into_chunks()));
+        self.send(version, &response.into(), Vec::new());
+    }
+
+    /// Answers with records that lie in files, in the order in which the response leaves them out.
+    pub fn reply_with_files(self, response: impl Into<ResponseBody>, parts: Vec<FilePart>) {
+        let version = self.version();
+        self.send(version, &response.into(), parts);
+    }
+
+    fn send(self, version: i16, response: &ResponseBody, parts: Vec<FilePart>) {
+        let body = encode_response(self.header.correlation_id, self.api_key, version, response);
+        (self.respond)(Outcome::Frame(Frame::new(body.into_pieces(), parts)));
     }
 
     /// Answers nothing.

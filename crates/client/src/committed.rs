@@ -62,9 +62,9 @@ pub fn committed(
     records: &mut Vec<CommittedRecord>,
 ) -> Result<Offset, BatchError> {
     let mut filter = AbortFilter::new(answer.aborted_transactions.as_deref().unwrap_or(&[]));
-    let chunks = answer.records.as_deref().unwrap_or(&[]);
+    let records_read = answer.records.clone().unwrap_or_default().into_bytes();
     let mut next = from;
-    for batch in Batches::new(chunks.concat().into()) {
+    for batch in Batches::new(records_read) {
         let batch = batch?;
         batch.verify_crc()?;
         let header = *batch.header();

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use fencepost_protocol::messages::*;
 use fencepost_protocol::{ApiKey, RequestBody, ResponseBody};
 use fencepost_types::Uuid;
-use fencepost_types::wire::{Reader, Writer};
+use fencepost_types::wire::{Piece, Reader, Writer};
 
 fn request(body: impl Into<RequestBody>, version: i16) -> String {
     let mut w = Writer::new();
@@ -156,7 +156,7 @@ fn fetch_has_the_preferred_replica_before_the_records() {
     let partition = Partitions {
         aborted_transactions: Some(vec![AbortedTransactions { producer_id: 1, first_offset: 2 }]),
         preferred_read_replica: 7,
-        records: Some(vec![Bytes::from_static(b"ab"), Bytes::from_static(b"c")]),
+        records: Some([Bytes::from_static(b"ab"), Bytes::from_static(b"c")].into_iter().collect()),
         ..Default::default()
     };
     let body = FetchResponse {
@@ -175,15 +175,15 @@ fn fetch_has_the_preferred_replica_before_the_records() {
 fn records_are_not_copied() {
     let batch = Bytes::from(vec![7; 4096]);
     let partition = fetch_response::Partitions {
-        records: Some(vec![batch.clone(), batch.clone()]),
+        records: Some([batch.clone(), batch.clone()].into_iter().collect()),
         ..Default::default()
     };
     let topic = fetch_response::Responses { partitions: vec![partition], ..Default::default() };
     let body = FetchResponse { responses: vec![topic], ..Default::default() };
     let mut w = Writer::new();
     ResponseBody::from(body).encode(&mut w, 18);
-    let chunks = w.into_chunks();
-    assert_eq!(chunks.iter().filter(|chunk| chunk.as_ptr() == batch.as_ptr()).count(), 2);
+    let is_it = |piece: &Piece| matches!(piece, Piece::Held(held) if held.as_ptr() == batch.as_ptr());
+    assert_eq!(w.into_pieces().iter().filter(|piece| is_it(piece)).count(), 2);
 }
 
 /// And records of a Produce request are slices of the frame.

@@ -1,42 +1,33 @@
 //! One client connection: frames in, answers out in the order of the requests.
 //!
 //! What a client can make us hold is bounded, whatever it sends and however slowly it reads: requests in flight, answers
-//! that it has not taken yet, one Fetch at a time, and a buffer that grows with the bytes that have come.
+//! that it has not taken yet, one Fetch at a time ([`crate::load`]), and a buffer that grows with the bytes that have come.
 //!
 //! When the server stops, nothing more is taken from a client, and what was taken is answered ([`crate::farewell`]).
 
-use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use fencepost_broker::{Broker, Connection, ConnectionId, Listener, Outcome};
-use fencepost_protocol::ApiKey;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::net::tcp::OwnedReadHalf;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+use crate::answers::{Patience, write_answers};
 use crate::clock::Clock;
-use crate::farewell::{Stop, say_farewell};
+use crate::farewell::{LINGER, STOPPED, Stop, say_farewell};
+use crate::load::{Load, Unsent, is_fetch};
 
 /// Requests of one connection that may be read and not yet answered.
 const IN_FLIGHT_MAX: usize = 32;
-/// While more than this is ready and not yet taken by the client, nothing more is read from it.
-const UNSENT_BYTES_MAX: usize = 1024 * 1024;
 /// A frame's buffer grows by at most this much before its bytes have arrived.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
-/// Slices that one vectored write takes.
-const SLICES_MAX: usize = 64;
-/// A client that has said its last word is given so long to take what it had asked for.
-const LINGER: Duration = Duration::from_millis(1_000);
-
-/// Why a connection is closed whose client has done nothing.
-const STOPPED: &str = "the server stops";
 
 /// What every connection is served with.
 #[derive(Clone)]
@@ -48,6 +39,8 @@ pub(crate) struct Service {
     pub(crate) idle: Duration,
     /// How many connections are open, for an operator who asks.
     pub(crate) connections: Arc<AtomicUsize>,
+    /// The answers of all connections that are not taken yet.
+    pub(crate) unsent: Arc<Unsent>,
     pub(crate) stop: Stop,
 }
 
@@ -58,8 +51,8 @@ pub(crate) async fn serve(service: Service, stream: TcpStream, peer: SocketAddr,
     let connection = Connection::new(id, format!("/{}", peer.ip()), service.listener.clone());
     let (reading, writing) = stream.into_split();
     let (answers, queue) = mpsc::channel(IN_FLIGHT_MAX);
-    let load = Arc::new(Load::default());
-    let patience = Patience { idle: service.idle, stop: service.stop.clone() };
+    let load = Arc::new(Load::new(&service.unsent, peer));
+    let patience = Patience::new(service.idle, service.stop.clone(), Arc::clone(&load));
     let writer = Writer(tokio::spawn(write_answers(writing, queue, Arc::clone(&load), patience)));
     let why = read_requests(&service, &connection, reading, answers, load, writer).await;
     tracing::debug!(%peer, reason = why, "connection closed");
@@ -71,59 +64,6 @@ struct Writer(JoinHandle<()>);
 impl Drop for Writer {
     fn drop(&mut self) {
         self.0.abort();
-    }
-}
-
-/// What a connection makes us hold.
-#[derive(Default)]
-struct Load {
-    /// Bytes of answers that are ready and not written.
-    unsent_bytes: AtomicUsize,
-    /// Fetches that are not answered: each may become an answer of `fetch.max.bytes`.
-    fetches: AtomicUsize,
-    /// Something became less.
-    lighter: Notify,
-}
-
-impl Load {
-    fn is_light(&self, frame: &Bytes) -> bool {
-        self.unsent_bytes.load(Ordering::Acquire) <= UNSENT_BYTES_MAX
-            && (!is_fetch(frame) || self.fetches.load(Ordering::Acquire) == 0)
-    }
-
-    /// Resolves when `frame` may be handed in.
-    async fn is_light_enough(&self, frame: &Bytes) {
-        while !self.is_light(frame) {
-            let lighter = self.lighter.notified();
-            if self.is_light(frame) {
-                return;
-            }
-            lighter.await;
-        }
-    }
-
-    fn answered(&self, was_fetch: bool, outcome: &Outcome) {
-        self.unsent_bytes.fetch_add(outcome_bytes(outcome), Ordering::AcqRel);
-        if was_fetch {
-            self.fetches.fetch_sub(1, Ordering::AcqRel);
-            self.lighter.notify_one();
-        }
-    }
-
-    fn written(&self, outcome: &Outcome) {
-        self.unsent_bytes.fetch_sub(outcome_bytes(outcome), Ordering::AcqRel);
-        self.lighter.notify_one();
-    }
-}
-
-fn is_fetch(frame: &Bytes) -> bool {
-    frame.first_chunk::<2>().is_some_and(|key| i16::from_be_bytes(*key) == ApiKey::Fetch.code())
-}
-
-fn outcome_bytes(outcome: &Outcome) -> usize {
-    match outcome {
-        Outcome::Frame(chunks) => chunks.iter().map(Bytes::len).sum(),
-        Outcome::Nothing | Outcome::Close => 0,
     }
 }
 
@@ -161,7 +101,7 @@ async fn read_requests(
             sent = handed_in => if !sent { return "an answer closed it" },
         }
         let (load, was_fetch) = (Arc::clone(&load), is_fetch(&frame));
-        load.fetches.fetch_add(usize::from(was_fetch), Ordering::AcqRel);
+        load.taken_in(was_fetch);
         let respond = Box::new(move |outcome| {
             load.answered(was_fetch, &outcome);
             // The connection may be gone by the time its answer is ready.
@@ -216,77 +156,6 @@ async fn read_frame(
             Err(_) => return Err("reading failed"),
         }
     }
-}
-
-async fn write_answers(
-    mut writing: OwnedWriteHalf,
-    mut queue: mpsc::Receiver<oneshot::Receiver<Outcome>>,
-    load: Arc<Load>,
-    mut patience: Patience,
-) {
-    while let Some(answer) = queue.recv().await {
-        let Ok(outcome) = answer.await else { break };
-        match &outcome {
-            Outcome::Frame(chunks) => {
-                if write_frame(&mut writing, chunks, &mut patience).await.is_err() {
-                    return;
-                }
-            }
-            Outcome::Nothing => {}
-            Outcome::Close => break,
-        }
-        load.written(&outcome);
-    }
-    let _ = writing.shutdown().await;
-}
-
-/// How long a client may take nothing of an answer before it is given up.
-struct Patience {
-    idle: Duration,
-    stop: Stop,
-}
-
-impl Patience {
-    /// Ends when it is over.
-    async fn ends(&mut self) {
-        tokio::select! {
-            () = tokio::time::sleep(self.idle) => {}
-            () = self.stop.begun_since(LINGER) => {}
-        }
-    }
-}
-
-/// Writes a frame; a client that takes nothing of it for too long is given up.
-async fn write_frame(
-    writing: &mut OwnedWriteHalf,
-    chunks: &[Bytes],
-    patience: &mut Patience,
-) -> std::io::Result<()> {
-    let length = (chunks.iter().map(Bytes::len).sum::<usize>() as u32).to_be_bytes();
-    let mut slices: Vec<&[u8]> = Vec::with_capacity(chunks.len() + 1);
-    slices.push(&length);
-    slices.extend(chunks.iter().map(|chunk| &chunk[..]));
-    let mut at = 0;
-    while at < slices.len() {
-        let batch: Vec<IoSlice<'_>> =
-            slices[at..slices.len().min(at + SLICES_MAX)].iter().map(|slice| IoSlice::new(slice)).collect();
-        let mut written = tokio::select! {
-            biased;
-            written = writing.write_vectored(&batch) => written?,
-            () = patience.ends() => return Err(std::io::ErrorKind::TimedOut.into()),
-        };
-        if written == 0 {
-            return Err(std::io::ErrorKind::WriteZero.into());
-        }
-        while at < slices.len() && written >= slices[at].len() {
-            written -= slices[at].len();
-            at += 1;
-        }
-        if written > 0 {
-            slices[at] = &slices[at][written..];
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -7,21 +7,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use bytes::Bytes;
 use fencepost_storage::{
     DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, DiskSpace,
 };
 use fencepost_types::Millis;
 use rustix::fs::{FlockOperation, fcntl_lock, statvfs};
 
-use crate::buffers::Buffers;
 use crate::handles::{CachedFile, HandleLimits, Handles, is_out_of_handles};
 
 /// A directory of the operating system. Clones are the same directory.
 #[derive(Clone, Debug)]
 pub struct RealDisk {
     root: Arc<Path>,
-    buffers: Buffers,
     handles: Arc<Handles>,
 }
 
@@ -44,7 +41,7 @@ impl RealDisk {
         }
         let root: Arc<Path> = root.into();
         let handles = Handles::new(Arc::clone(&root), open_files_max);
-        Ok(Self { root, buffers: Buffers::default(), handles })
+        Ok(Self { root, handles })
     }
 
     /// The cache of its open files.
@@ -69,7 +66,7 @@ impl RealDisk {
         options: &OpenOptions,
     ) -> DiskResult<Arc<dyn DiskFile>> {
         let file = self.handles.open(path, options).map_err(|error| disk_error(operation, path, &error))?;
-        Ok(Arc::new(RealFile { file, buffers: self.buffers.clone() }))
+        Ok(Arc::new(RealFile { file }))
     }
 }
 
@@ -158,7 +155,6 @@ impl DiskLock for RealLock {}
 #[derive(Debug)]
 struct RealFile {
     file: Arc<CachedFile>,
-    buffers: Buffers,
 }
 
 impl RealFile {
@@ -210,10 +206,6 @@ impl DiskFile for RealFile {
             }
         }
         Ok(read)
-    }
-
-    fn read(&self, position: u64, count: usize) -> DiskResult<Bytes> {
-        self.buffers.fill(count, |buffer| self.read_at(position, buffer))
     }
 
     fn bytes(&self) -> DiskResult<u64> {

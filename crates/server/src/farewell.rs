@@ -14,9 +14,13 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
+/// Why a connection is closed whose client has done nothing.
+pub(crate) const STOPPED: &str = "the server stops";
 /// So long a stop waits for the answers to what was taken in: syncs, and markers with syncs of their own. Milliseconds, on a
 /// disk that is busy seconds; the parked have been answered before.
 const ANSWERS_GRACE: Duration = Duration::from_secs(5);
+/// A client that has said its last word, or hears that of the server, is given so long to take what it had asked for.
+pub(crate) const LINGER: Duration = Duration::from_millis(1_000);
 /// After its last answer a client is given so long to close. Most do at once, when they see that nothing more comes.
 const CLOSE_GRACE: Duration = Duration::from_millis(500);
 /// The longest that a connection lives when the server stops.

@@ -2,7 +2,7 @@
 //! nothing.
 //!
 //! ```text
-//! socket ─► connection.rs: frame ─► Broker::handle ─► Outcome ─► socket (in the order of the requests)
+//! socket ─► connection.rs: frame ─► Broker::handle ─► Outcome ─► answers.rs ─► socket (in the order of the requests)
 //!           edge.rs: timer ─► Broker::tick      syncers ─► Broker::sync_next
 //!           metrics.rs, lag.rs: what the broker shows of itself ─► HTTP
 //! ```
@@ -13,7 +13,7 @@
 //! - E3: answers leave a connection in the order of its requests.
 //! - E4: what one client can make us hold is bounded, however much it asks and however slowly it reads.
 
-mod buffers;
+mod answers;
 mod clock;
 mod configuration;
 mod connection;
@@ -24,6 +24,7 @@ mod farewell;
 mod handles;
 mod http;
 mod lag;
+mod load;
 mod logging;
 mod metrics;
 mod server;

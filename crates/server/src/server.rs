@@ -21,6 +21,7 @@ use crate::disk::RealDisk;
 use crate::edge::{RealEdge, Threads};
 use crate::farewell::{FAREWELL_MAX, Stop};
 use crate::handles::HandleLimits;
+use crate::load::{UNSENT_BYTES_TOTAL_MAX, Unsent};
 use crate::logging::{log_lines_dropped, tell_dropped};
 use crate::metrics::Metrics;
 
@@ -94,6 +95,7 @@ pub struct Server {
     clock: Clock,
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
+    unsent: Arc<Unsent>,
     stopping: watch::Sender<bool>,
     accepting: JoinHandle<()>,
     metrics: Option<Metrics>,
@@ -117,7 +119,7 @@ impl Server {
         let broker = load(settings, listener.clone(), Arc::clone(&edge), clock).await?;
         let threads = Threads::start(&broker, &edge, clock)?;
         let (stopping, stop) = watch::channel(false);
-        let connections = Arc::default();
+        let (connections, unsent) = (Arc::default(), Unsent::new(UNSENT_BYTES_TOTAL_MAX, clock));
         let service = Service {
             broker: Arc::clone(&broker),
             clock,
@@ -125,6 +127,7 @@ impl Server {
             request_bytes_max: broker.request_bytes_max(),
             idle: Duration::from_millis(broker.connection_idle_ms_max() as u64),
             connections: Arc::clone(&connections),
+            unsent: Arc::clone(&unsent),
             stop: Stop::new(stop.clone()),
         };
         let metrics = match broker.metrics_listener() {
@@ -147,7 +150,19 @@ impl Server {
         let accepting = tokio::spawn(accept(service, socket, limits.connections_max, stop));
         limits.tell();
         let telling = tell_dropped();
-        Ok(Self { broker, edge, threads, clock, address, connections, stopping, accepting, metrics, telling })
+        Ok(Self {
+            broker,
+            edge,
+            threads,
+            clock,
+            address,
+            connections,
+            unsent,
+            stopping,
+            accepting,
+            metrics,
+            telling,
+        })
     }
 
     /// The address that is listened on.
@@ -179,9 +194,10 @@ impl Server {
     /// The state of the broker as lines, see [`Broker::report`].
     pub fn report(&self) -> Vec<String> {
         let process = format!(
-            "process {}: {} connections, {} bytes resident, {} log lines dropped",
+            "process {}: {} connections, {} bytes of answers not taken, {} bytes resident, {} log lines dropped",
             std::process::id(),
             self.connections.load(Ordering::Relaxed),
+            self.unsent.bytes(),
             resident_bytes().map_or_else(|| "unknown".to_owned(), |bytes| bytes.to_string()),
             log_lines_dropped(),
         );

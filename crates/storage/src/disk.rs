@@ -140,6 +140,48 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     fn modified(&self) -> DiskResult<Millis>;
 }
 
+/// A part of a file that is read when it is wanted. It stays readable when the file is renamed or removed.
+#[derive(Clone, Debug)]
+pub struct FilePart {
+    file: Arc<dyn DiskFile>,
+    position: u64,
+    bytes: usize,
+}
+
+impl FilePart {
+    /// `bytes` from `position` on.
+    pub fn new(file: Arc<dyn DiskFile>, position: u64, bytes: usize) -> Self {
+        Self { file, position, bytes }
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Fills `buffer`, which ends with the part or before, from its byte `from` on.
+    ///
+    /// Errors: the file's; also where it has become shorter than the part.
+    pub fn read_exact(&self, from: usize, buffer: &mut [u8]) -> DiskResult<()> {
+        let position = self.position + from as u64;
+        let read = self.file.read_at(position, buffer)?;
+        if read == buffer.len() {
+            return Ok(());
+        }
+        let text = format!("{read} bytes at {position} where {} were", buffer.len());
+        Err(DiskError::new(DiskErrorKind::Io, "read", "a part of a file", text))
+    }
+}
+
+impl PartialEq for FilePart {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same_file = std::ptr::addr_eq(Arc::as_ptr(&self.file), Arc::as_ptr(&other.file));
+        is_same_file && (self.position, self.bytes) == (other.position, other.bytes)
+    }
+}
+
+impl Eq for FilePart {}
+
 /// A held lock; dropping it gives it back.
 pub trait DiskLock: Send + Sync + fmt::Debug {}
 

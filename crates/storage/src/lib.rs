@@ -51,14 +51,15 @@ mod text_file;
 pub use cleaner::{Cleanable, CleanerConfig, Cleaning, CleaningReport, CleaningStep, CleaningTurn};
 pub use config::{CleanupPolicy, LogConfig};
 pub use disk::{
-    DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, DiskSpace, write_atomically,
+    DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult, DiskSpace, FilePart,
+    write_atomically,
 };
 pub use error::{AppendError, ReadError, Shortage, StorageError};
 pub use file_name::{PartitionDirKind, is_topic_name};
 pub use log::{
     AppendOutcome, Appended, Counted, Cut, FlushScope, FlushTicket, FoundTimestamp, Inspection, Log,
-    LogFault, LogPosition, MarkerAppend, ReadSlice, Recovery, RecoveryReport, RetentionReason, Retired,
-    inspect_log,
+    LogFault, LogPosition, LogRecords, MarkerAppend, ReadSlice, Recovery, RecoveryReport, RetentionReason,
+    Retired, inspect_log,
 };
 pub use log_dir::{Checkpoint, LogDir, LogOffsets, PartitionDir};
 pub use memory_disk::MemoryDisk;

@@ -164,6 +164,14 @@ impl<'a> Scan<'a> {
         Ok(batch_facts(header, Some(Marker { result, coordinator_epoch })))
     }
 
+    /// The header that stands at `at`, if it ends at `end` or before; not looked at.
+    pub(crate) fn header_at(&mut self, at: u64, end: u64) -> DiskResult<Option<[u8; HEADER_BYTES]>> {
+        if end.saturating_sub(at) < HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        Ok(self.bytes_at(at, HEADER_BYTES)?.and_then(|bytes| bytes.first_chunk().copied()))
+    }
+
     /// `count` (at most a buffer) bytes of the file; `None` if it ends before.
     fn bytes_at(&mut self, at: u64, count: usize) -> DiskResult<Option<&[u8]>> {
         if self.buffered_from(at) < count {

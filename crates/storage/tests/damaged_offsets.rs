@@ -109,7 +109,7 @@ fn end_of(batches: &[Batch]) -> Offset {
 /// A read of `offset` gives the batches as they were written, from the one that holds it on, or an error. A client checks
 /// checksums: a batch whose own is wrong is an error, too. Answers whether it was one.
 fn read_is_right(log: &Log, offset: Offset, bytes_max: usize, batches: &[Batch], context: &str) -> bool {
-    let slice = match log.read(offset, bytes_max, log.log_end_offset(), true) {
+    let slice = match read_both(log, offset, bytes_max, log.log_end_offset(), true) {
         Ok(slice) => slice,
         Err(ReadError::Storage(StorageError::Corrupt { .. })) => return false,
         Err(error) => panic!("{context}, read of {offset}: {error}"),

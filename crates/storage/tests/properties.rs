@@ -205,7 +205,7 @@ impl Life {
         let end = self.log.log_end_offset();
         for offset in (0..end.0).map(Offset) {
             let wanted = self.history.iter().find(|batch| batch.last_offset() >= offset);
-            let slice = self.log.read(offset, 1, end, true).unwrap();
+            let slice = common::read_both(&self.log, offset, 1, end, true).unwrap();
             let found = (!slice.records.is_empty()).then(|| Batch::parse(slice.records).unwrap());
             assert_eq!(found.as_ref(), wanted, "at {offset}");
         }

@@ -174,7 +174,9 @@ impl World {
                     assert!(waited <= ANSWER_NS_MAX, "hangs: {} waits for {waited} ns", asked.label);
                     waiting.push(asked);
                 }
-                Slot::Came(Outcome::Frame(chunks)) => self.answer(&asked, chunks.concat().into()),
+                Slot::Came(Outcome::Frame(frame)) => {
+                    self.answer(&asked, frame.read().expect("the disk can be read"))
+                }
                 Slot::Came(outcome @ (Outcome::Close | Outcome::Nothing)) => {
                     panic!("{}: answered with {outcome:?}", asked.label)
                 }

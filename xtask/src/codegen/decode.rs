@@ -64,7 +64,7 @@ fn read_value(cx: &Context<'_>, member: &Member) -> Result<String> {
     let optional = match (field.array, field.base) {
         (false, Base::String) => format!("r.nullable_string({compact})?"),
         (false, Base::Records) if cx.message.kind == Kind::Response => {
-            format!("r.nullable_bytes({compact})?.map(|records| Vec::from([records]))")
+            format!("r.nullable_bytes({compact})?.map(Pieces::from)")
         }
         (false, _) => format!("r.nullable_bytes({compact})?"),
         (true, Base::String) => format!("r.strings({compact})?"),

@@ -94,7 +94,11 @@ fn imports(kind: Kind, body: &str) -> String {
     }
     let (read_gate, write_gate) = gates(kind);
     let _ = writeln!(out, "{read_gate}use fencepost_types::wire::{{DecodeError, Decoded, Reader}};");
-    let _ = writeln!(out, "{write_gate}use fencepost_types::wire::Writer;\n");
+    let _ = writeln!(out, "{write_gate}use fencepost_types::wire::Writer;");
+    if has("Pieces") {
+        out.push_str("use fencepost_types::wire::Pieces;\n");
+    }
+    out.push('\n');
     out
 }
 
@@ -198,7 +202,7 @@ pub fn base_type(member: &Member, kind: Kind) -> String {
         Base::Plain("uuid") => "Uuid".to_string(),
         Base::Plain(name) => name.to_string(),
         Base::String => "String".to_string(),
-        Base::Records if kind == Kind::Response => "Vec<Bytes>".to_string(),
+        Base::Records if kind == Kind::Response => "Pieces".to_string(),
         Base::Bytes | Base::Records => "Bytes".to_string(),
         Base::Struct => member.struct_name.clone(),
     }
@@ -234,7 +238,7 @@ pub fn default(member: &Member, kind: Kind) -> Result<String> {
             number => number.to_string(),
         },
         (false, Base::String, None) => "String::new()".to_string(),
-        (false, Base::Records, None) if kind == Kind::Response => "Vec::new()".to_string(),
+        (false, Base::Records, None) if kind == Kind::Response => "Pieces::EMPTY".to_string(),
         (false, Base::Bytes | Base::Records, None) => "Bytes::new()".to_string(),
         (false, Base::Struct, None) => format!("{}::default()", member.struct_name),
         (_, _, Some(other)) => bail!("field {}: a default {other} is not known here", field.name),
@@ -245,7 +249,15 @@ pub fn default(member: &Member, kind: Kind) -> Result<String> {
 fn is_std_default(field: &Field, default: &str) -> bool {
     matches!(
         (field.nullable.is_empty(), default),
-        (true, "0" | "0.0" | "false" | "Uuid::ZERO" | "String::new()" | "Vec::new()" | "Bytes::new()")
-            | (false, "None")
+        (
+            true,
+            "0" | "0.0"
+                | "false"
+                | "Uuid::ZERO"
+                | "String::new()"
+                | "Vec::new()"
+                | "Bytes::new()"
+                | "Pieces::EMPTY"
+        ) | (false, "None")
     ) || (field.nullable.is_empty() && field.base == Base::Struct && !field.array)
 }

@@ -77,8 +77,8 @@ fn write_value(cx: &Context<'_>, member: &Member, w: &str) -> Result<String> {
         (Base::Bytes | Base::Records, _) => {
             ensure!(never_null || or("").is_empty(), "{} is null in some versions only", field.name);
             match (never_null, field.base == Base::Records && cx.message.kind == Kind::Response) {
-                (true, true) => format!("{w}.nullable_chunks(Some(&{at}), {compact});\n"),
-                (false, true) => format!("{w}.nullable_chunks({at}.as_deref(), {compact});\n"),
+                (true, true) => format!("{w}.nullable_pieces(Some(&{at}), {compact});\n"),
+                (false, true) => format!("{w}.nullable_pieces({at}.as_ref(), {compact});\n"),
                 (true, false) => format!("{w}.nullable_bytes(Some(&{at}), {compact});\n"),
                 (false, false) => format!("{w}.nullable_bytes({at}.as_ref(), {compact});\n"),
             }

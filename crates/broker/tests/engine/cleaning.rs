@@ -47,7 +47,7 @@ fn values(client: &Client, topic: &str) -> Vec<String> {
     let (mut at, mut values) = (0, Vec::new());
     while at < end {
         let records = read(client, topic, 0, at, READ_COMMITTED).records.unwrap();
-        let batches = Batches::new(records.concat().into()).map(Result::unwrap);
+        let batches = Batches::new(records.clone().into_bytes()).map(Result::unwrap);
         at = batches.map(|batch| batch.last_offset().0 + 1).last().expect("a fetch gets on");
         values.extend(values_of(&records));
     }

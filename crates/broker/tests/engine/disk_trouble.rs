@@ -126,7 +126,7 @@ fn view(world: &Rc<World>) -> View {
         assert_eq!(row.error_code, 0);
         (stable, high) = (stable.max(row.last_stable_offset), high.max(row.high_watermark));
         let from = at;
-        for batch in Batches::new(row.records.unwrap().concat().into()) {
+        for batch in Batches::new(row.records.unwrap().into_bytes()) {
             let batch = batch.unwrap();
             let (header, base) = (*batch.header(), batch.header().base_offset.0);
             assert!(base >= at, "L5: whole batches in order");
@@ -142,7 +142,7 @@ fn view(world: &Rc<World>) -> View {
             if header.is_transactional() {
                 open.entry(producer).or_insert(base);
             }
-            for (nth, value) in values_of(&[batch.bytes().clone()]).into_iter().enumerate() {
+            for (nth, value) in values_of(&batch.bytes().clone().into()).into_iter().enumerate() {
                 values.insert(base + nth as i64, value.clone());
                 let producer = header.is_transactional().then_some(producer);
                 data.push((base, producer, value));
@@ -168,7 +168,7 @@ fn view(world: &Rc<World>) -> View {
         let list: Vec<_> = list.iter().map(|txn| (txn.producer_id, txn.first_offset)).collect();
         // One segment is read at a time: what ends below its reach is told, and nothing that the log does not say.
         let end = row.records.unwrap();
-        let end = Batches::new(end.concat().into())
+        let end = Batches::new(end.into_bytes())
             .last()
             .map_or(from, |batch| batch.unwrap().header().next_offset().0);
         let needed = overlapping(from).into_iter().filter(|(_, first)| *first < end);

@@ -80,7 +80,7 @@ fn markers(world: &Rc<World>) -> Vec<(i16, TransactionResult)> {
     let mut found = Vec::new();
     for (topic, partition) in [("t", 0), ("t", 1), (OFFSETS, 0), (OFFSETS, 1)] {
         let row = read(&world.client(), topic, partition, 0, READ_UNCOMMITTED);
-        for batch in Batches::new(row.records.unwrap_or_default().concat().into()) {
+        for batch in Batches::new(row.records.unwrap_or_default().into_bytes()) {
             let batch = batch.unwrap();
             if let Ok(Some(marker)) = EndTxnMarker::from_batch(&batch) {
                 found.push((batch.header().producer_epoch.0, marker.result));

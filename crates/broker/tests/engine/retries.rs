@@ -223,11 +223,11 @@ impl Life {
         // A read ends with its segment.
         while at < self.world.log_ends("t")[0] {
             let records = read(&client, "t", 0, at, READ_UNCOMMITTED).records.unwrap();
-            for batch in Batches::new(records.concat().into()).map(Result::unwrap) {
+            for batch in Batches::new(records.into_bytes()).map(Result::unwrap) {
                 at = batch.header().next_offset().0;
                 if !batch.header().is_control() {
                     let offsets = batch.base_offset().0..;
-                    found.extend(values_of(&[batch.into_bytes()]).into_iter().zip(offsets));
+                    found.extend(values_of(&batch.into_bytes().into()).into_iter().zip(offsets));
                 }
             }
         }

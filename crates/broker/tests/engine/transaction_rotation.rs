@@ -46,7 +46,7 @@ fn described(world: &Rc<World>, id: &str) -> (String, i64, i16) {
 /// Producer id and epoch of every marker in a partition.
 fn markers(world: &Rc<World>, partition: i32) -> Vec<(i64, i16)> {
     let records = read(&world.client(), "t", partition, 0, READ_UNCOMMITTED).records.unwrap();
-    let batches = Batches::new(records.concat().into());
+    let batches = Batches::new(records.into_bytes());
     let headers = batches.map(|batch| *batch.unwrap().header());
     headers
         .filter(|header| header.is_control())

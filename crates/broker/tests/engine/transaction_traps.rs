@@ -14,7 +14,7 @@ use crate::harness::{Producer, World};
 /// The coordinator epochs of the markers in `t-0`, in order.
 fn coordinator_epochs(world: &Rc<World>) -> Vec<i32> {
     let records = read(&world.client(), "t", 0, 0, READ_UNCOMMITTED).records.unwrap();
-    let batches = Batches::new(records.concat().into()).map(Result::unwrap);
+    let batches = Batches::new(records.into_bytes()).map(Result::unwrap);
     batches
         .filter_map(|batch| EndTxnMarker::from_batch(&batch).unwrap())
         .map(|marker| marker.coordinator_epoch.0)

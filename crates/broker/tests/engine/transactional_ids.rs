@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
 use fencepost_protocol::messages::{
     IncrementalAlterConfigsRequest, InitProducerIdResponse, incremental_alter_configs_request,
 };
 use fencepost_records::Batches;
 use fencepost_types::ErrorCode;
+use fencepost_types::wire::Pieces;
 
 use crate::harness::requests::{READ_UNCOMMITTED, committed_values, init, read, transaction_state};
 use crate::harness::{Producer, World};
@@ -146,8 +146,8 @@ fn more_ids_expire_at_once_than_fit_in_a_batch() {
     assert_eq!(ask(&world, &name(7)).error_code, 0);
 }
 
-fn tombstones(log: &[Bytes]) -> usize {
-    let batches = Batches::new(log.concat().into()).map(Result::unwrap);
+fn tombstones(log: &Pieces) -> usize {
+    let batches = Batches::new(log.clone().into_bytes()).map(Result::unwrap);
     let data = batches.filter(|batch| !batch.header().is_control());
     data.map(|batch| {
         batch.records().unwrap().filter(|record| record.as_ref().unwrap().value.is_none()).count()

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use bytes::Bytes;
 use fencepost_broker::metadata::StaticConfig;
 use fencepost_broker::{
     Broker, BrokerSettings, Connection, ConnectionId, Edge, KnownWindows, Listener, Outcome, StartError,
@@ -140,8 +139,8 @@ impl Node {
         self.broker.handle(self.now.get(), &self.connection, frame, respond);
         self.settle();
         let answer = slot.lock().unwrap().take();
-        let Some(Outcome::Frame(chunks)) = answer else { panic!("no answer but {answer:?}") };
-        let mut reader = Reader::new(chunks.concat().into());
+        let Some(Outcome::Frame(frame)) = answer else { panic!("no answer but {answer:?}") };
+        let mut reader = Reader::new(frame.read().unwrap());
         ResponseHeader::decode(&mut reader, R::API_KEY, version).unwrap();
         let response = R::Response::decode(&mut reader, version).unwrap();
         assert_eq!(reader.remaining(), 0, "bytes behind the answer");
@@ -307,8 +306,8 @@ pub struct Fetched(pub fetch_response::Partitions);
 impl Fetched {
     /// The batches.
     pub fn batches(&self) -> Vec<Batch> {
-        let records = self.0.records.clone().unwrap_or_default().concat();
-        Batches::new(Bytes::from(records)).map(Result::unwrap).collect()
+        let records = self.0.records.clone().unwrap_or_default().into_bytes();
+        Batches::new(records).map(Result::unwrap).collect()
     }
 
     /// The aborted transactions: producer id and first offset.

@@ -4,8 +4,8 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use bytes::Bytes;
 use fencepost_types::Uuid;
+use fencepost_types::wire::Pieces;
 use fencepost_types::wire::Writer;
 #[cfg(feature = "client")]
 use fencepost_types::wire::{DecodeError, Decoded, Reader};
@@ -54,7 +54,7 @@ pub struct Partitions {
     /// Versions 11+; default −1.
     pub preferred_read_replica: i32,
     /// Versions 4+; null allowed in 4+; default null.
-    pub records: Option<Vec<Bytes>>,
+    pub records: Option<Pieces>,
     /// Versions 12+; tag 0.
     pub diverging_epoch: DivergingEpoch,
     /// Versions 12+; tag 1.
@@ -309,7 +309,7 @@ impl Partitions {
                 AbortedTransactions::read,
             )?,
             preferred_read_replica: if version >= 11 { r.i32()? } else { -1 },
-            records: r.nullable_bytes(compact)?.map(|records| Vec::from([records])),
+            records: r.nullable_bytes(compact)?.map(Pieces::from),
             diverging_epoch: DivergingEpoch::default(),
             current_leader: CurrentLeader::default(),
             snapshot_id: SnapshotId::default(),
@@ -346,7 +346,7 @@ impl Partitions {
         if version >= 11 {
             w.i32(self.preferred_read_replica);
         }
-        w.nullable_chunks(self.records.as_deref(), compact);
+        w.nullable_pieces(self.records.as_ref(), compact);
         if compact {
             let has_0 = self.diverging_epoch != DivergingEpoch::default();
             let has_1 = self.current_leader != CurrentLeader::default();

@@ -4,8 +4,8 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
-use bytes::Bytes;
 use fencepost_types::Uuid;
+use fencepost_types::wire::Pieces;
 use fencepost_types::wire::Writer;
 #[cfg(feature = "client")]
 use fencepost_types::wire::{DecodeError, Decoded, Reader};
@@ -52,7 +52,7 @@ pub struct Partitions {
     /// Versions 1+.
     pub current_leader: CurrentLeader,
     /// Versions 1+; null allowed in 1+; default null.
-    pub records: Option<Vec<Bytes>>,
+    pub records: Option<Pieces>,
     /// Versions 1+.
     pub acquired_records: Vec<AcquiredRecords>,
 }
@@ -186,7 +186,7 @@ impl Partitions {
             acknowledge_error_code: r.i16()?,
             acknowledge_error_message: r.nullable_string(true)?,
             current_leader: CurrentLeader::read(r, version)?,
-            records: r.nullable_bytes(true)?.map(|records| Vec::from([records])),
+            records: r.nullable_bytes(true)?.map(Pieces::from),
             acquired_records: r
                 .elements(true, 19, version, AcquiredRecords::read)?
                 .ok_or(DecodeError::UnexpectedNull)?,
@@ -204,7 +204,7 @@ impl Partitions {
         w.i16(self.acknowledge_error_code);
         w.nullable_string(self.acknowledge_error_message.as_deref(), true);
         self.current_leader.write(w, version);
-        w.nullable_chunks(self.records.as_deref(), true);
+        w.nullable_pieces(self.records.as_ref(), true);
         w.array_count(Some(self.acquired_records.len()), true);
         for item in &self.acquired_records {
             item.write(w, version);

@@ -141,7 +141,7 @@ fn records_come_back_as_they_were() {
         let mut request = long_poll("t", offset as i64, 0);
         request.max_bytes = 1;
         let answer = client.ask(12, &request);
-        let records = answer.responses[0].partitions[0].records.as_ref().unwrap().concat();
+        let records = answer.responses[0].partitions[0].records.clone().unwrap().into_bytes();
         let sent = batch(&vec![size as u8; size]);
         assert_eq!(records.len(), sent.len());
         assert_eq!(records[21..], sent[21..], "from the attributes on");

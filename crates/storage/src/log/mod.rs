@@ -35,7 +35,7 @@ pub use append::{AppendOutcome, Appended, MarkerAppend};
 pub use count::Counted;
 pub use inspect::{Inspection, LogFault, inspect_log};
 pub use position::LogPosition;
-pub use read::ReadSlice;
+pub use read::{LogRecords, ReadSlice};
 pub use recovery::Recovery;
 pub use report::{Cut, RecoveryReport};
 pub use retire::{RetentionReason, Retired};

@@ -1,6 +1,7 @@
 //! Reading records, and the aborted transactions that go with them.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use fencepost_partition::{AbortedTxn, collect_aborted};
@@ -8,15 +9,35 @@ use fencepost_records::{BatchHeader, HEADER_BYTES};
 use fencepost_types::Offset;
 
 use super::Log;
+use crate::disk::{DiskResult, FilePart};
 use crate::error::{ReadError, StorageError};
 use crate::scan::{PlacedBatch, Scan};
 use crate::segment::Segment;
 
+/// Batches as they stand in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogRecords {
+    /// In memory.
+    Held(Bytes),
+    /// Where they lie.
+    File(FilePart),
+}
+
+impl LogRecords {
+    /// Their bytes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Held(bytes) => bytes.len(),
+            Self::File(part) => part.bytes(),
+        }
+    }
+}
+
 /// Whole batches out of one segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadSlice {
+pub struct ReadSlice<R = Bytes> {
     /// The batches, as they stand in the log; empty where none lies below the bound, or fits.
-    pub records: Bytes,
+    pub records: R,
     /// Base offset of the first batch: may be below the offset asked for. `None` where there is none.
     pub base_offset: Option<Offset>,
     /// Where to read on: the offset after the last batch, or the offset asked for.
@@ -27,9 +48,14 @@ pub struct ReadSlice {
     end_position: u64,
 }
 
-impl ReadSlice {
-    fn empty(offset: Offset, segment_base: Offset, end_position: u64) -> Self {
-        Self { records: Bytes::new(), base_offset: None, next_offset: offset, segment_base, end_position }
+impl<R> ReadSlice<R> {
+    fn empty(records: R, offset: Offset, segment_base: Offset, end_position: u64) -> Self {
+        Self { records, base_offset: None, next_offset: offset, segment_base, end_position }
+    }
+
+    fn with<T>(self, records: impl FnOnce(R) -> T) -> ReadSlice<T> {
+        let Self { records: all, base_offset, next_offset, segment_base, end_position } = self;
+        ReadSlice { records: records(all), base_offset, next_offset, segment_base, end_position }
     }
 }
 
@@ -48,23 +74,47 @@ impl Log {
         end_bound: Offset,
         min_one_message: bool,
     ) -> Result<ReadSlice, ReadError> {
+        let slice = self.find(offset, bytes_max, end_bound, min_one_message, usize::MAX)?;
+        Ok(slice.with(|records| match records {
+            LogRecords::Held(bytes) => bytes,
+            LogRecords::File(_) => unreachable!("whatever its size, it was to be held"),
+        }))
+    }
+
+    /// The same, but what may be more than `held_bytes_max` is left where it lies: only the headers are looked at.
+    ///
+    /// Errors: as [`Log::read`].
+    pub fn find(
+        &self,
+        offset: Offset,
+        bytes_max: usize,
+        end_bound: Offset,
+        min_one_message: bool,
+        held_bytes_max: usize,
+    ) -> Result<ReadSlice<LogRecords>, ReadError> {
         self.check_range(offset)?;
+        let nothing = || ReadSlice::empty(LogRecords::Held(Bytes::new()), offset, self.floor_base(offset), 0);
         if offset >= end_bound {
-            return Ok(ReadSlice::empty(offset, self.floor_base(offset), 0));
+            return Ok(nothing());
         }
         for segment in self.segments_from(offset) {
             if let Some(first) = find_batch(segment, offset)? {
-                return read_from(segment, &first, offset, bytes_max, end_bound, min_one_message);
+                let first_bytes = first.header.total_bytes();
+                let limit = if min_one_message { bytes_max.max(first_bytes) } else { bytes_max };
+                let available = (segment.bytes - first.position).min(limit as u64) as usize;
+                let wanted = Wanted { offset, end_bound, position: first.position, available };
+                let may_be_held = available <= held_bytes_max;
+                return if may_be_held { hold(segment, &wanted) } else { leave(segment, &wanted) };
             }
         }
-        Ok(ReadSlice::empty(offset, self.floor_base(offset), 0))
+        Ok(nothing())
     }
 
     /// The aborted transactions that a reader of `slice`, which [`Log::read`] gave for `offset`, must know, ordered by their
     /// first offsets. May name some beyond the data.
     ///
     /// Source: Kafka LocalLog.addAbortedTransactions.
-    pub fn aborted_transactions(&self, offset: Offset, slice: &ReadSlice) -> Vec<AbortedTxn> {
+    pub fn aborted_transactions<R>(&self, offset: Offset, slice: &ReadSlice<R>) -> Vec<AbortedTxn> {
         let upper_bound = self.upper_bound(slice);
         let from = self.segments.partition_point(|segment| segment.base_offset < slice.segment_base);
         self.collect(offset, upper_bound, from)
@@ -89,7 +139,7 @@ impl Log {
 
     /// The offset that nothing in `slice` reaches: told by bytes, not by the batches, as Kafka does (producer-state trap
     /// 28).
-    fn upper_bound(&self, slice: &ReadSlice) -> Offset {
+    fn upper_bound<R>(&self, slice: &ReadSlice<R>) -> Offset {
         let at = self.segments.partition_point(|segment| segment.base_offset < slice.segment_base);
         let Some(segment) = self.segments.get(at).filter(|found| found.base_offset == slice.segment_base)
         else {
@@ -208,43 +258,66 @@ fn follows_leap(
     Ok(is_there && (scan.next()?.is_some() || scan.position() == segment.bytes))
 }
 
-fn read_from(
-    segment: &Segment,
-    first: &PlacedBatch,
+/// What is wanted of a segment.
+struct Wanted {
     offset: Offset,
-    bytes_max: usize,
     end_bound: Offset,
-    min_one_message: bool,
-) -> Result<ReadSlice, ReadError> {
-    let first_bytes = first.header.total_bytes();
-    let limit = if min_one_message { bytes_max.max(first_bytes) } else { bytes_max };
-    let available = (segment.bytes - first.position).min(limit as u64) as usize;
-    let read = segment.log.read(first.position, available)?;
-    let mut slice = ReadSlice::empty(offset, segment.base_offset, first.position + available as u64);
-    let (mut whole, mut previous) = (0, None::<BatchHeader>);
-    while let Some(rest) = read.get(whole..).filter(|rest| rest.len() >= HEADER_BYTES) {
-        let Ok(header) = BatchHeader::parse(rest) else {
-            return Err(damaged(segment, first.position + whole as u64).into());
+    /// Where its first batch begins.
+    position: u64,
+    /// Bytes from there on that may be taken.
+    available: usize,
+}
+
+fn hold(segment: &Segment, wanted: &Wanted) -> Result<ReadSlice<LogRecords>, ReadError> {
+    let read = segment.log.read(wanted.position, wanted.available)?;
+    if read.len() < wanted.available {
+        return Err(damaged(segment, wanted.position + read.len() as u64).into());
+    }
+    let header_at = |at| Ok(read.get(at..).and_then(|rest| rest.first_chunk().copied()));
+    let slice = whole_batches(segment, wanted, header_at)?;
+    Ok(slice.with(|whole| LogRecords::Held(read.slice(..whole))))
+}
+
+fn leave(segment: &Segment, wanted: &Wanted) -> Result<ReadSlice<LogRecords>, ReadError> {
+    let mut scan = segment.search_from(wanted.position);
+    let end = wanted.position + wanted.available as u64;
+    let slice = whole_batches(segment, wanted, |at| scan.header_at(wanted.position + at as u64, end))?;
+    Ok(slice.with(|whole| LogRecords::File(FilePart::new(Arc::clone(&segment.log), wanted.position, whole))))
+}
+
+/// How many bytes of what is wanted are whole batches below the bound. `header_at` gives the header at a byte, counted from
+/// the first batch; `None` where it would end beyond what may be taken.
+fn whole_batches(
+    segment: &Segment,
+    wanted: &Wanted,
+    mut header_at: impl FnMut(usize) -> DiskResult<Option<[u8; HEADER_BYTES]>>,
+) -> Result<ReadSlice<usize>, ReadError> {
+    let end_position = wanted.position + wanted.available as u64;
+    let mut slice = ReadSlice::empty(0, wanted.offset, segment.base_offset, end_position);
+    let mut previous = None::<BatchHeader>;
+    while let Some(bytes) = header_at(slice.records)? {
+        let (whole, position) = (slice.records, wanted.position + slice.records as u64);
+        let Ok(header) = BatchHeader::parse(&bytes) else {
+            return Err(damaged(segment, position).into());
         };
         // The base offset stands outside the checksum: no client would see that it was damaged.
         let goes_on = previous.is_none_or(|previous| header.base_offset == previous.next_offset())
             || previous == Some(header)
-            || follows_leap(segment, &header, previous, first.position + whole as u64)?;
+            || follows_leap(segment, &header, previous, position)?;
         if !goes_on || header.last_offset() >= segment.end_offset {
-            return Err(damaged(segment, first.position + whole as u64).into());
+            return Err(damaged(segment, position).into());
         }
         previous = Some(header);
-        if header.last_offset() >= end_bound {
-            slice.end_position = first.position + whole as u64;
+        if header.last_offset() >= wanted.end_bound {
+            slice.end_position = position;
             break;
         }
-        if header.total_bytes() > rest.len() {
+        if header.total_bytes() > wanted.available - whole {
             break;
         }
         slice.base_offset.get_or_insert(header.base_offset);
         slice.next_offset = slice.next_offset.max(header.next_offset());
-        whole += header.total_bytes();
+        slice.records += header.total_bytes();
     }
-    slice.records = read.slice(..whole);
     Ok(slice)
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use fencepost_partition::{AbortedTxn, Marker, ProducerStates};
 use fencepost_records::{Batch, Batches, EndTxnMarker};
-use fencepost_storage::{Disk, Log, LogConfig, MemoryDisk, Recovery, StorageError, batch_facts};
+use fencepost_storage::{
+    Disk, Log, LogConfig, LogRecords, MemoryDisk, ReadError, ReadSlice, Recovery, StorageError, batch_facts,
+};
 use fencepost_types::{Millis, Nanos, Now, Offset, TopicPartition, Uuid};
 use serde_json::Value;
 
@@ -125,11 +127,40 @@ pub fn try_open(
     Log::open(disk, partition(directory), id, config.clone(), recovery, now)
 }
 
+/// Reads as [`Log::read`], and the same once more with the records left in the file: whoever fetches them there gets the same.
+pub fn read_both(
+    log: &Log,
+    offset: Offset,
+    bytes_max: usize,
+    end_bound: Offset,
+    min_one_message: bool,
+) -> Result<ReadSlice, ReadError> {
+    let held = log.read(offset, bytes_max, end_bound, min_one_message);
+    let left = log.find(offset, bytes_max, end_bound, min_one_message, 0);
+    match (&held, left) {
+        (Ok(held), Ok(left)) => {
+            let mut records = vec![0; left.records.bytes()];
+            match &left.records {
+                LogRecords::Held(bytes) => records.copy_from_slice(bytes),
+                LogRecords::File(part) => part.read_exact(0, &mut records).unwrap(),
+            }
+            assert_eq!(records, held.records, "from {offset}");
+            assert_eq!((left.base_offset, left.next_offset), (held.base_offset, held.next_offset));
+            let [aborted, expected] =
+                [log.aborted_transactions(offset, &left), log.aborted_transactions(offset, held)];
+            assert_eq!(aborted, expected, "from {offset}");
+        }
+        (Err(held), Err(left)) => assert_eq!(held.to_string(), left.to_string()),
+        (held, left) => panic!("from {offset}: {held:?}, but {left:?}"),
+    }
+    held
+}
+
 /// Reads a whole log, batch by batch.
 pub fn read_all(log: &Log) -> Vec<Batch> {
     let (mut at, mut found) = (log.log_start_offset(), Vec::new());
     while at < log.log_end_offset() {
-        let slice = log.read(at, 1 << 20, log.log_end_offset(), true).unwrap();
+        let slice = read_both(log, at, 1 << 20, log.log_end_offset(), true).unwrap();
         if slice.records.is_empty() {
             break;
         }

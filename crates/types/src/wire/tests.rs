@@ -94,15 +94,21 @@ fn null_is_not_empty() {
     }
 }
 
-/// Large byte fields are kept, not copied.
+/// Large byte fields are kept, not copied; what lies elsewhere has its place, and counts.
 #[test]
-fn large_fields_stay_chunks() {
+fn large_fields_stay_pieces() {
     let payload = Bytes::from(alloc::vec![7u8; CHUNK_BYTES_MIN]);
     let mut w = Writer::new();
     w.i32(1);
     w.nullable_bytes(Some(&payload), false);
     w.i32(2);
-    let chunks = w.into_chunks();
-    assert_eq!(chunks.len(), 3);
-    assert_eq!(chunks[1].as_ptr(), payload.as_ptr());
+    w.nullable_pieces(Some(&Pieces::elsewhere(100)), false);
+    w.nullable_pieces(Some(&Pieces::elsewhere(0)), false);
+    assert_eq!(w.len(), 4 + 4 + CHUNK_BYTES_MIN + 4 + 4 + 100 + 4);
+    let held = |bytes: &[u8]| Piece::Held(Bytes::copy_from_slice(bytes));
+    let pieces: Vec<_> = w.into_pieces().into_iter().collect();
+    assert!(matches!(&pieces[1], Piece::Held(bytes) if bytes.as_ptr() == payload.as_ptr()));
+    let [length, zero] = [100_u32.to_be_bytes(), 0_u32.to_be_bytes()];
+    let between = [&2_u32.to_be_bytes()[..], &length].concat();
+    assert_eq!(pieces[2..], [held(&between), Piece::Elsewhere(100), held(&zero)]);
 }

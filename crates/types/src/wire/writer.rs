@@ -5,14 +5,15 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::Uuid;
 use crate::limits::STRING_BYTES_MAX;
+use crate::wire::{Piece, Pieces};
 
 /// Byte fields of at least this size are kept as chunks of their own; smaller ones are copied.
 pub(crate) const CHUNK_BYTES_MIN: usize = 512;
 
-/// Collects an encoded message as a list of chunks.
+/// Collects an encoded message as a list of pieces.
 #[derive(Debug, Default)]
 pub struct Writer {
-    done: Vec<Bytes>,
+    done: Vec<Piece>,
     done_bytes: usize,
     open: BytesMut,
 }
@@ -33,33 +34,28 @@ impl Writer {
         self.len() == 0
     }
 
-    /// The chunks, in order. None is empty.
-    pub fn into_chunks(mut self) -> Vec<Bytes> {
+    /// The pieces, in order. None is empty.
+    pub fn into_pieces(mut self) -> Pieces {
         self.close_chunk();
-        self.done
+        Pieces(self.done)
     }
 
-    /// All of it as one piece; copies when there are several chunks.
+    /// All of it as one piece; copies when there are several. Panics where a piece lies elsewhere, which only the records of
+    /// an answer can.
     pub fn into_bytes(self) -> Bytes {
-        let length = self.len();
-        let mut chunks = self.into_chunks();
-        match chunks.len() {
-            0 => Bytes::new(),
-            1 => chunks.remove(0),
-            _ => {
-                let mut whole = BytesMut::with_capacity(length);
-                chunks.iter().for_each(|chunk| whole.put_slice(chunk));
-                whole.freeze()
-            }
-        }
+        self.into_pieces().into_bytes()
     }
 
     fn close_chunk(&mut self) {
         if !self.open.is_empty() {
             let chunk = self.open.split().freeze();
-            self.done_bytes += chunk.len();
-            self.done.push(chunk);
+            self.push(Piece::Held(chunk));
         }
+    }
+
+    fn push(&mut self, piece: Piece) {
+        self.done_bytes += piece.len();
+        self.done.push(piece);
     }
 
     /// Plain bytes, copied.
@@ -73,8 +69,7 @@ impl Writer {
             self.open.put_slice(&bytes);
         } else {
             self.close_chunk();
-            self.done_bytes += bytes.len();
-            self.done.push(bytes);
+            self.push(Piece::Held(bytes));
         }
     }
 
@@ -189,10 +184,21 @@ impl Writer {
     }
 
     /// A byte field that lies in several pieces; `None` is null.
-    pub fn nullable_chunks(&mut self, value: Option<&[Bytes]>, compact: bool) {
-        self.bytes_length(value.map(|chunks| chunks.iter().map(Bytes::len).sum()), compact);
-        for chunk in value.unwrap_or(&[]) {
-            self.chunk(chunk.clone());
+    pub fn nullable_pieces(&mut self, value: Option<&Pieces>, compact: bool) {
+        self.bytes_length(value.map(Pieces::len), compact);
+        for piece in value.into_iter().flat_map(Pieces::iter) {
+            self.piece(piece.clone());
+        }
+    }
+
+    fn piece(&mut self, piece: Piece) {
+        match piece {
+            Piece::Held(bytes) => self.chunk(bytes),
+            Piece::Elsewhere(0) => {}
+            Piece::Elsewhere(_) => {
+                self.close_chunk();
+                self.push(piece);
+            }
         }
     }
 
@@ -205,8 +211,8 @@ impl Writer {
     pub fn tagged_field(&mut self, tag: u32, content: Writer) {
         self.uvarint(tag);
         self.uvarint(content.len() as u32);
-        for chunk in content.into_chunks() {
-            self.chunk(chunk);
+        for piece in content.into_pieces() {
+            self.piece(piece);
         }
     }
 }

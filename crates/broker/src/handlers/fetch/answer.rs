@@ -6,7 +6,9 @@ use fencepost_protocol::messages::FetchResponse;
 use fencepost_protocol::messages::fetch_response::{
     AbortedTransactions, CurrentLeader, DivergingEpoch, NodeEndpoints, Partitions, Responses,
 };
+use fencepost_storage::{FilePart, LogRecords};
 use fencepost_types::ErrorCode;
+use fencepost_types::wire::Pieces;
 
 use super::CURRENT_LEADER_FROM;
 use super::read::{Outcome, Part, Watermarks};
@@ -18,9 +20,9 @@ use crate::respond::Exchange;
 pub(crate) fn reply(broker: &Arc<Broker>, exchange: Exchange, plan: Plan, parts: Vec<Part>) {
     let version = exchange.version();
     let mut response = FetchResponse::default();
-    let mut names_leader = false;
+    let (mut names_leader, mut files) = (false, Vec::new());
     for part in parts {
-        let (key, row, told) = row(broker, version, part);
+        let (key, row, file, told) = row(broker, version, part);
         if let Plan::Session { session, is_full, id } = &plan {
             response.session_id = *id;
             let mut session = session.lock().expect("no holder of this lock panics");
@@ -30,6 +32,7 @@ pub(crate) fn reply(broker: &Arc<Broker>, exchange: Exchange, plan: Plan, parts:
             }
         }
         names_leader |= row.current_leader.leader_id >= 0;
+        files.extend(file);
         push(&mut response.responses, key, row);
     }
     if let Plan::Session { id, .. } = &plan {
@@ -44,7 +47,7 @@ pub(crate) fn reply(broker: &Arc<Broker>, exchange: Exchange, plan: Plan, parts:
             rack: broker.rack(),
         });
     }
-    exchange.reply(response);
+    exchange.reply_with_files(response, files);
 }
 
 fn push(responses: &mut Vec<Responses>, key: FetchKey, row: Partitions) {
@@ -59,9 +62,9 @@ fn push(responses: &mut Vec<Responses>, key: FetchKey, row: Partitions) {
     }
 }
 
-fn row(broker: &Arc<Broker>, version: i16, part: Part) -> (FetchKey, Partitions, Told) {
+fn row(broker: &Arc<Broker>, version: i16, part: Part) -> (FetchKey, Partitions, Option<FilePart>, Told) {
     let partition_index = part.key.partition.0;
-    let has_records = part.bytes() > 0;
+    let (has_records, mut file) = (part.bytes() > 0, None);
     let (row, told) = match part.outcome {
         Outcome::Read(read) => {
             let aborted = read.aborted.map(|aborted| {
@@ -73,9 +76,11 @@ fn row(broker: &Arc<Broker>, version: i16, part: Part) -> (FetchKey, Partitions,
                     })
                     .collect()
             });
+            let records;
+            (records, file) = placed(read.records);
             let row = Partitions {
                 aborted_transactions: aborted,
-                records: Some(vec![read.records]),
+                records: Some(records),
                 ..at(partition_index, read.at)
             };
             (row, Told { has_records, has_error: false, must_show: false, ..told(read.at) })
@@ -84,7 +89,7 @@ fn row(broker: &Arc<Broker>, version: i16, part: Part) -> (FetchKey, Partitions,
             let row = Partitions {
                 diverging_epoch: DivergingEpoch { epoch: epoch.0, end_offset: end_offset.0 },
                 aborted_transactions: None,
-                records: Some(Vec::new()),
+                records: Some(Pieces::EMPTY),
                 ..at(partition_index, watermarks)
             };
             (row, Told { must_show: true, ..told(watermarks) })
@@ -107,13 +112,22 @@ fn row(broker: &Arc<Broker>, version: i16, part: Part) -> (FetchKey, Partitions,
                 current_leader,
                 // Null where a log was asked, as Kafka has it; the default is an empty list.
                 aborted_transactions: (!by_log).then(Vec::new),
-                records: Some(Vec::new()),
+                records: Some(Pieces::EMPTY),
                 ..at(partition_index, none)
             };
             (row, Told { has_error: true, ..told(none) })
         }
     };
-    (part.key, row, told)
+    (part.key, row, file, told)
+}
+
+/// Records as a response has them, and what of them it leaves out.
+fn placed(records: LogRecords) -> (Pieces, Option<FilePart>) {
+    match records {
+        LogRecords::Held(bytes) => (Pieces::from(bytes), None),
+        LogRecords::File(part) if part.bytes() == 0 => (Pieces::EMPTY, None),
+        LogRecords::File(part) => (Pieces::elsewhere(part.bytes()), Some(part)),
+    }
 }
 
 fn at(partition_index: i32, at: Watermarks) -> Partitions {

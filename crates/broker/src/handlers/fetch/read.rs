@@ -1,12 +1,16 @@
 //! What a Fetch reads of its partitions.
 
-use bytes::Bytes;
 use fencepost_partition::AbortedTxn;
+use fencepost_storage::LogRecords;
 use fencepost_types::{ErrorCode, LeaderEpoch, Offset};
 
 use super::session::{FetchKey, FetchParams};
 use super::{Reading, Wanted};
 use crate::partition::State;
+
+/// What an answer may hold of all its records. More stays in the files until the client takes it, so that one who never does
+/// costs no memory; below this a copy is cheaper than a second call to the disk.
+const HELD_BYTES_MAX: usize = 64 * 1024;
 
 /// What is answered for one partition.
 pub(crate) struct Part {
@@ -31,7 +35,7 @@ pub(crate) struct Watermarks {
 
 pub(crate) struct Read {
     pub(crate) at: Watermarks,
-    pub(crate) records: Bytes,
+    pub(crate) records: LogRecords,
     /// `None` for read_uncommitted, which differs from an empty list (`producer-state trap 30`).
     pub(crate) aborted: Option<Vec<AbortedTxn>>,
 }
@@ -39,7 +43,7 @@ pub(crate) struct Read {
 impl Part {
     pub(crate) fn bytes(&self) -> usize {
         match &self.outcome {
-            Outcome::Read(read) => read.records.len(),
+            Outcome::Read(read) => read.records.bytes(),
             Outcome::Diverging { .. } | Outcome::Refused { .. } => 0,
         }
     }
@@ -48,7 +52,7 @@ impl Part {
 /// Reads all partitions in order, within the limits. The first one that has records gives at least one batch, whatever
 /// its size (wire-apis trap 30).
 pub(crate) fn read_all(reading: &Reading, wanted: &[Wanted]) -> Vec<Part> {
-    let mut left = reading.bytes_max;
+    let mut limits = Limits { bytes_max: reading.bytes_max, held_bytes_max: HELD_BYTES_MAX };
     let mut found_records = false;
     let mut parts = Vec::with_capacity(wanted.len());
     for one in wanted {
@@ -58,10 +62,9 @@ pub(crate) fn read_all(reading: &Reading, wanted: &[Wanted]) -> Vec<Part> {
         let outcome = match &one.found {
             Err(code) => refused(*code),
             Ok(partition) => {
-                let bytes_max = (one.params.bytes_max.max(0) as usize).min(left);
                 let at_least_one = !found_records && one.params.bytes_max >= 0;
                 let read =
-                    partition.with(|state| read_one(reading, state, &one.params, bytes_max, at_least_one));
+                    partition.with(|state| read_one(reading, state, &one.params, limits, at_least_one));
                 read.unwrap_or_else(|code| Outcome::Refused {
                     code,
                     leader_epoch: LeaderEpoch::NONE,
@@ -71,10 +74,28 @@ pub(crate) fn read_all(reading: &Reading, wanted: &[Wanted]) -> Vec<Part> {
         };
         let part = Part { key: one.key.clone(), outcome };
         found_records |= part.bytes() > 0;
-        left = left.saturating_sub(part.bytes());
+        limits.take(&part);
         parts.push(part);
     }
     parts
+}
+
+/// What the partitions that come next may take.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Bytes of records.
+    bytes_max: usize,
+    /// Bytes of records that are held in memory.
+    held_bytes_max: usize,
+}
+
+impl Limits {
+    fn take(&mut self, part: &Part) {
+        self.bytes_max = self.bytes_max.saturating_sub(part.bytes());
+        if let Outcome::Read(Read { records: LogRecords::Held(bytes), .. }) = &part.outcome {
+            self.held_bytes_max = self.held_bytes_max.saturating_sub(bytes.len());
+        }
+    }
 }
 
 /// What of a log can be said before anything is read: where it stands, or what is wrong with the request.
@@ -104,7 +125,7 @@ fn read_one(
     reading: &Reading,
     state: &State,
     params: &FetchParams,
-    bytes_max: usize,
+    limits: Limits,
     at_least_one: bool,
 ) -> Outcome {
     let at = match look(state, params) {
@@ -113,7 +134,8 @@ fn read_one(
     };
     let log = &state.log;
     let bound = if reading.read_committed { at.last_stable_offset } else { at.high_watermark };
-    let slice = match log.read(params.offset, bytes_max, bound, at_least_one) {
+    let bytes_max = (params.bytes_max.max(0) as usize).min(limits.bytes_max);
+    let slice = match log.find(params.offset, bytes_max, bound, at_least_one, limits.held_bytes_max) {
         Ok(slice) => slice,
         Err(error) => {
             let (code, leader_epoch) = (error.code(), state.leader_epoch);
@@ -121,7 +143,7 @@ fn read_one(
         }
     };
     let aborted = reading.read_committed.then(|| {
-        if slice.records.is_empty() { Vec::new() } else { log.aborted_transactions(params.offset, &slice) }
+        if slice.records.bytes() == 0 { Vec::new() } else { log.aborted_transactions(params.offset, &slice) }
     });
     Outcome::Read(Read { at, records: slice.records, aborted })
 }

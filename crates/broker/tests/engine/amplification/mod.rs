@@ -110,7 +110,7 @@ fn measure(world: &Rc<World>, frame: &[u8]) -> (usize, usize) {
         world.settle();
     }
     let answer = match outcome.get() {
-        Some(Outcome::Frame(chunks)) => chunks.iter().map(Bytes::len).sum(),
+        Some(Outcome::Frame(frame)) => frame.bytes(),
         Some(Outcome::Nothing | Outcome::Close) | None => 0,
     };
     (answer, memory)

@@ -64,7 +64,7 @@ fn visible(run: &Run, topic: &str, partition: i32) -> Vec<String> {
     let (mut aborting, mut by_list) = (BTreeSet::new(), Vec::new());
     let mut open = BTreeMap::<i64, Vec<(i64, String)>>::new();
     let mut by_marker = Vec::new();
-    for batch in Batches::new(row.records.unwrap().concat().into()) {
+    for batch in Batches::new(row.records.unwrap().into_bytes()) {
         let batch = batch.unwrap();
         let (producer, offset) = (batch.header().producer_id.0, batch.header().base_offset.0);
         if batch.header().is_control() {

@@ -138,14 +138,14 @@ fn check_served(world: &Rc<World>, before: &View, context: &str) {
             );
             continue;
         }
-        for batch in Batches::new(row.records.unwrap().concat().into()) {
+        for batch in Batches::new(row.records.unwrap().into_bytes()) {
             let Ok(batch) = batch else { break };
             let header = *batch.header();
             if header.is_control() || header.compute_crc(&batch.payload()) != header.crc {
                 continue;
             }
             // Where it stands is not covered either.
-            for value in values_of(&[batch.bytes().clone()]) {
+            for value in values_of(&batch.bytes().clone().into()) {
                 assert!(before.values.values().any(|was| *was == value), "{context}: {value}");
             }
         }

@@ -76,7 +76,7 @@ impl OutcomeSlot {
     /// The bytes of the answer, without the length. Panics when there is no answer.
     pub fn frame(&self) -> Bytes {
         match self.get() {
-            Some(Outcome::Frame(chunks)) => chunks.concat().into(),
+            Some(Outcome::Frame(frame)) => frame.read().unwrap(),
             other => panic!("no answer but {other:?}"),
         }
     }

@@ -9,6 +9,7 @@ use fencepost_protocol::messages::{
     add_partitions_to_txn_request, txn_offset_commit_request,
 };
 use fencepost_records::{BatchBuilder, Batches};
+use fencepost_types::wire::Pieces;
 use fencepost_types::{LeaderEpoch, Millis, Offset, ProducerEpoch, ProducerId, Sequence};
 
 use super::requests::{init, produce};
@@ -38,9 +39,9 @@ pub fn plain_batch(time: Millis, values: &[&str]) -> Bytes {
 }
 
 /// The values of all data records in what a Fetch gave.
-pub fn values_of(records: &[Bytes]) -> Vec<String> {
+pub fn values_of(records: &Pieces) -> Vec<String> {
     let mut values = Vec::new();
-    for batch in Batches::new(records.concat().into()) {
+    for batch in Batches::new(records.clone().into_bytes()) {
         let batch = batch.unwrap();
         if batch.header().is_control() {
             continue;
