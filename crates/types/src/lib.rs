@@ -18,6 +18,7 @@
 extern crate alloc;
 
 mod error_code;
+mod error_sentence;
 mod hash;
 mod ids;
 pub mod limits;
