@@ -93,11 +93,8 @@ impl RecordChecks {
         match self.rules.timestamp_type {
             TimestampType::LogAppendTime => self.claims_append_time.then_some(RecordFault::ClaimsAppendTime),
             TimestampType::CreateTime if timestamp == Millis::NONE => None,
-            TimestampType::CreateTime if timestamp < self.earliest => {
-                Some(RecordFault::TooOld { timestamp, earliest: self.earliest })
-            }
-            TimestampType::CreateTime if timestamp > self.latest => {
-                Some(RecordFault::TooNew { timestamp, latest: self.latest })
+            TimestampType::CreateTime if timestamp < self.earliest || timestamp > self.latest => {
+                Some(RecordFault::Time { timestamp, earliest: self.earliest, latest: self.latest })
             }
             TimestampType::CreateTime => None,
         }

@@ -15,23 +15,21 @@ use crate::walk::RecordError;
 /// How many refused records an answer lists. The batch is refused with all its records anyway; a compressed batch
 /// could make the list far larger than itself.
 pub const RECORD_REFUSALS_MAX: usize = 10_000;
+/// How many of them the batch's own sentence names.
+const RECORD_REFUSALS_NAMED: usize = 3;
 
 /// What is wrong with one record of an otherwise good batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordFault {
     /// The topic is compacted and the record has no key.
     NoKey,
-    /// The record is older than `message.timestamp.before.max.ms` allows.
-    TooOld {
+    /// The record is older than `message.timestamp.before.max.ms` allows, or further ahead than
+    /// `message.timestamp.after.max.ms` does.
+    Time {
         /// The record's time.
         timestamp: Millis,
         /// The earliest that is taken now.
         earliest: Millis,
-    },
-    /// The record is further ahead than `message.timestamp.after.max.ms` allows.
-    TooNew {
-        /// The record's time.
-        timestamp: Millis,
         /// The latest that is taken now.
         latest: Millis,
     },
@@ -44,22 +42,7 @@ impl RecordFault {
     pub fn is_about_time(self) -> bool {
         match self {
             Self::NoKey => false,
-            Self::TooOld { .. } | Self::TooNew { .. } | Self::ClaimsAppendTime => true,
-        }
-    }
-}
-
-impl fmt::Display for RecordFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoKey => f.write_str("no key, which a compacted topic needs"),
-            Self::TooOld { timestamp, earliest } => {
-                write!(f, "timestamp {timestamp} is before {earliest}, the earliest taken now")
-            }
-            Self::TooNew { timestamp, latest } => {
-                write!(f, "timestamp {timestamp} is after {latest}, the latest taken now")
-            }
-            Self::ClaimsAppendTime => f.write_str("a producer may not set the append time"),
+            Self::Time { .. } | Self::ClaimsAppendTime => true,
         }
     }
 }
@@ -71,6 +54,27 @@ pub struct RecordRefusal {
     pub index: i32,
     /// What is wrong with it.
     pub fault: RecordFault,
+}
+
+impl RecordRefusal {
+    /// The sentence for the answer, in Kafka's words; `partition` is the partition that refuses the record.
+    ///
+    /// Source: Kafka LogValidator.validateKey, validateTimestamp.
+    pub fn message(&self, partition: &dyn fmt::Display) -> String {
+        match self.fault {
+            RecordFault::NoKey => {
+                format!("Compacted topic cannot accept message without key in topic partition {partition}")
+            }
+            RecordFault::Time { timestamp, earliest, latest } => format!(
+                "Timestamp {timestamp} of message with offset {} is out of range. The timestamp should be within [{earliest}, {latest}]",
+                self.index
+            ),
+            RecordFault::ClaimsAppendTime => format!(
+                "Invalid timestamp type in message {}. Producer should not set timestamp type to LogAppendTime.",
+                self.index
+            ),
+        }
+    }
 }
 
 /// Why a batch is refused. Nothing of it is written.
@@ -190,8 +194,10 @@ impl AppendRefusal {
     }
 
     /// The text for the answer's `errorMessage`; `None` where Kafka is known to send none, so that the answers are equal.
-    /// [`fmt::Display`] has a text for each, for the log.
-    pub fn message(&self) -> Option<String> {
+    /// [`fmt::Display`] has a text for each, for the log. `partition` is the partition that refuses the batch.
+    ///
+    /// Source: Kafka LogValidator.processRecordErrors.
+    pub fn message(&self, partition: &dyn fmt::Display) -> Option<String> {
         match self {
             Self::NoBatch
             | Self::SeveralBatches
@@ -202,16 +208,31 @@ impl AppendRefusal {
             | Self::BaseOffset(_)
             | Self::OffsetRange { .. }
             | Self::NoSequence(_)
+            | Self::ControlBatch
             | Self::RecordTooLarge { .. }
             | Self::Malformed(RecordError::TooFew { .. } | RecordError::TrailingBytes) => None,
+            Self::Framing(BatchError::Magic(magic)) => {
+                Some(format!("Invalid magic found in record: {magic}"))
+            }
             Self::Framing(_)
-            | Self::ControlBatch
             | Self::NoProducerId
             | Self::UnknownCodec(_)
             | Self::ZstdTooEarly { .. }
             | Self::Malformed(_)
-            | Self::OffsetDelta { .. }
-            | Self::Records { .. } => Some(self.to_string()),
+            | Self::OffsetDelta { .. } => Some(self.to_string()),
+            Self::Records { any_timestamp_refused: true, .. } => {
+                Some("One or more records have been rejected due to invalid timestamp".to_string())
+            }
+            Self::Records { refused, refused_count, .. } => {
+                let first = refused.iter().take(RECORD_REFUSALS_NAMED).map(|refusal| {
+                    let (index, message) = (refusal.index, refusal.message(partition));
+                    format!("RecordError(batchIndex={index}, message='{message}')")
+                });
+                let first = first.collect::<Vec<_>>().join(", ");
+                Some(format!(
+                    "One or more records have been rejected due to {refused_count} record errors in total, and only showing the first three errors at most: [{first}]"
+                ))
+            }
         }
     }
 
@@ -275,7 +296,8 @@ impl fmt::Display for AppendRefusal {
             }
             Self::OffsetDelta { index, found } => format!("record {index} has offset delta {found}"),
             Self::Records { refused, refused_count, record_count, .. } => {
-                let first = refused.first().map(|first| format!("; record {}: {}", first.index, first.fault));
+                let first =
+                    refused.first().map(|first| format!("; record {}: {:?}", first.index, first.fault));
                 format!("{refused_count} of {record_count} records are refused{}", first.unwrap_or_default())
             }
         };

@@ -88,7 +88,7 @@ fn answer(records: impl Into<Bytes>, rules: &AppendRules) -> (ErrorCode, bool, V
     let refusal = check(records, rules).expect_err("refused");
     assert!(!alloc::string::ToString::to_string(&refusal).is_empty());
     let indexes = refusal.record_refusals().iter().map(|refused| refused.index).collect();
-    (refusal.code(), refusal.message().is_some(), indexes, refusal.carries_log_start_offset())
+    (refusal.code(), refusal.message(&"t-0").is_some(), indexes, refusal.carries_log_start_offset())
 }
 
 fn is_invalid_record(records: impl Into<Bytes>) -> bool {
@@ -605,7 +605,7 @@ mod with_codecs {
                 assert!(check(packed(codec), &limited(8)).is_ok());
                 let refusal = check(packed(codec), &limited(7)).unwrap_err();
                 assert_eq!(refusal, AppendRefusal::RecordTooLarge { bytes: 8, bytes_max: 7 });
-                assert_eq!((refusal.code(), refusal.message()), (ErrorCode::InvalidRecord, None));
+                assert_eq!((refusal.code(), refusal.message(&"t-0")), (ErrorCode::InvalidRecord, None));
             }
         }
         let limited = AppendRules { record_bytes_max: 1, ..DEFAULT };
@@ -627,7 +627,10 @@ mod with_codecs {
                     bytes_max: DECOMPRESSED_BATCH_BYTES_FREE
                 }))
             );
-            assert_eq!((refusal.code(), refusal.message().is_some()), (ErrorCode::MessageTooLarge, true));
+            assert_eq!(
+                (refusal.code(), refusal.message(&"t-0").is_some()),
+                (ErrorCode::MessageTooLarge, true)
+            );
         }
         assert!(
             decompress(CompressionType::Zstd, &bytes[HEADER_BYTES..], DecompressionLimit::STORED).is_ok()

@@ -3,7 +3,7 @@
 use fencepost_protocol::messages::produce_response::{PartitionResponses, RecordErrors, Responses};
 use fencepost_protocol::messages::{ProduceRequest, ProduceResponse};
 use fencepost_records::AppendRefusal;
-use fencepost_types::{ErrorCode, Millis, Offset, Uuid};
+use fencepost_types::{ErrorCode, Millis, Offset, TopicPartition, Uuid};
 
 use crate::respond::Exchange;
 
@@ -36,8 +36,12 @@ impl PartitionAnswer {
         Self { message: Some(message.into()), ..Self::refused(code) }
     }
 
-    /// A refusal of the batch's content.
-    pub(crate) fn content(refusal: &AppendRefusal, log_start_offset: Offset) -> Self {
+    /// A refusal of the content of a batch that was sent to `partition`.
+    pub(crate) fn content(
+        refusal: &AppendRefusal,
+        partition: &TopicPartition,
+        log_start_offset: Offset,
+    ) -> Self {
         let records = refusal.record_refusals().iter();
         Self {
             log_start_offset: if refusal.carries_log_start_offset() {
@@ -45,8 +49,8 @@ impl PartitionAnswer {
             } else {
                 Offset::NONE
             },
-            record_errors: records.map(|record| (record.index, record.fault.to_string())).collect(),
-            message: refusal.message(),
+            record_errors: records.map(|record| (record.index, record.message(partition))).collect(),
+            message: refusal.message(partition),
             ..Self::refused(refusal.code())
         }
     }

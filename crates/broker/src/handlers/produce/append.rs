@@ -72,7 +72,7 @@ fn append_one(
         .map_err(PartitionAnswer::refused)?;
     let origin = AppendOrigin::Client { produce_version: job.version };
     let batch = validate(part.records, &rules, origin, cx.now.wall)
-        .map_err(|refusal| PartitionAnswer::content(&refusal, log_start_offset))?;
+        .map_err(|refusal| PartitionAnswer::content(&refusal, &part.partition.name, log_start_offset))?;
     let outcome = part.partition.append_as_leader(broker, cx, &batch, guard);
     let outcome =
         outcome.map_err(|code| PartitionAnswer { log_start_offset, ..PartitionAnswer::refused(code) })?;
