@@ -33,6 +33,13 @@ impl MetadataVersion {
         Self(33),
     ];
 
+    /// What the levels from [`Self::MIN`] on are called.
+    const NAMES: [&str; 27] = [
+        "3.3-IV3", "3.4-IV0", "3.5-IV0", "3.5-IV1", "3.5-IV2", "3.6-IV0", "3.6-IV1", "3.6-IV2", "3.7-IV0",
+        "3.7-IV1", "3.7-IV2", "3.7-IV3", "3.7-IV4", "3.8-IV0", "3.9-IV0", "4.0-IV0", "4.0-IV1", "4.0-IV2",
+        "4.0-IV3", "4.1-IV0", "4.1-IV1", "4.2-IV0", "4.2-IV1", "4.3-IV0", "4.4-IV0", "4.4-IV1", "4.4-IV2",
+    ];
+
     /// Version of RegisterBrokerRecord.
     pub fn register_broker_version(self) -> i16 {
         match self {
@@ -50,6 +57,12 @@ impl MetadataVersion {
             Self(17..) => 1,
             Self(_) => 0,
         }
+    }
+
+    /// Kafka's name of the level; empty for one that it does not know.
+    pub fn name(self) -> &'static str {
+        let at = usize::try_from(i32::from(self.0) - i32::from(Self::MIN.0)).ok();
+        at.and_then(|at| Self::NAMES.get(at)).copied().unwrap_or_default()
     }
 
     /// Whether a level may be lowered to `lower` without losing what records say.
@@ -83,6 +96,18 @@ mod tests {
         assert_eq!(versions(29), (3, 2));
         assert_eq!(versions(30), (4, 2));
         assert_eq!(versions(33), (4, 2));
+    }
+
+    /// Each level has the name that Kafka gives it.
+    #[test]
+    fn levels_have_names() {
+        let name = |level| MetadataVersion(level).name();
+        assert_eq!((name(7), name(27), name(33)), ("3.3-IV3", "4.1-IV1", "4.4-IV2"));
+        assert_eq!(
+            MetadataVersion::NAMES.len(),
+            1 + (MetadataVersion::MAX.0 - MetadataVersion::MIN.0) as usize
+        );
+        assert_eq!((name(6), name(34), name(-1)), ("", "", ""));
     }
 
     /// A level may go down only as far as no record changed (cluster §2.1).

@@ -49,4 +49,4 @@ pub use image::{Image, ImageFold};
 pub use level::MetadataVersion;
 pub use log::{MetadataLogError, QuorumRecord, SnapshotWriter, control_batch, read_snapshot, snapshot_time};
 pub use record::{MetadataRecord, RecordError, VersionedRecord};
-pub use topic_name::{TopicNameFault, is_valid_topic_name};
+pub use topic_name::{TopicNameFault, check as check_topic_name, is_valid_topic_name};

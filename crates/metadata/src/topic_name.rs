@@ -5,27 +5,32 @@ use alloc::string::String;
 use fencepost_types::limits::TOPIC_NAME_CHARS_MAX;
 
 /// Why no topic can have a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TopicNameFault {
     /// It is empty.
     Empty,
     /// It is `.` or `..`.
-    Dots,
+    Dots(String),
     /// It is longer than a directory's name allows.
-    TooLong,
+    TooLong(String),
     /// It holds something else than letters and digits of ASCII, dots, underscores and dashes.
-    Letters,
+    Letters(String),
 }
 
 impl core::fmt::Display for TopicNameFault {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Topic name is invalid: ")?;
         match self {
-            Self::Empty => f.write_str("A topic needs a name."),
-            Self::Dots => f.write_str("A topic cannot be named . or .."),
-            Self::TooLong => write!(f, "A topic's name has at most {TOPIC_NAME_CHARS_MAX} characters."),
-            Self::Letters => {
-                f.write_str("A topic's name holds ASCII letters, digits, dots, underscores and dashes only.")
-            }
+            Self::Empty => f.write_str("the empty string is not allowed"),
+            Self::Dots(name) => write!(f, "'{name}' is not allowed"),
+            Self::TooLong(name) => write!(
+                f,
+                "the length of '{name}' is longer than the max allowed length {TOPIC_NAME_CHARS_MAX}"
+            ),
+            Self::Letters(name) => write!(
+                f,
+                "'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+            ),
         }
     }
 }
@@ -36,10 +41,12 @@ impl core::fmt::Display for TopicNameFault {
 pub fn check(name: &str) -> Result<(), TopicNameFault> {
     match name {
         "" => Err(TopicNameFault::Empty),
-        "." | ".." => Err(TopicNameFault::Dots),
-        name if name.len() > TOPIC_NAME_CHARS_MAX => Err(TopicNameFault::TooLong),
+        "." | ".." => Err(TopicNameFault::Dots(name.into())),
+        name if name.encode_utf16().count() > TOPIC_NAME_CHARS_MAX => {
+            Err(TopicNameFault::TooLong(name.into()))
+        }
         name if !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b)) => {
-            Err(TopicNameFault::Letters)
+            Err(TopicNameFault::Letters(name.into()))
         }
         _ => Ok(()),
     }

@@ -25,6 +25,15 @@ impl Fault {
         Self { code, message: Some(message.into()) }
     }
 
+    /// From a refusal of the core whose sentence is left out where it is the code's own.
+    ///
+    /// Source: Kafka ApiError.fromThrowable.
+    pub(crate) fn unless_plain(refusal: &(impl fencepost_coordinator::Refusal + std::fmt::Display)) -> Self {
+        let fault = Self::of(refusal);
+        let message = fault.message.filter(|message| message != fault.code.sentence());
+        Self { message, ..fault }
+    }
+
     /// From a refusal of the core.
     pub(crate) fn of(refusal: &(impl fencepost_coordinator::Refusal + std::fmt::Display)) -> Self {
         Self::new(refusal.code(), refusal.to_string())
@@ -72,8 +81,7 @@ pub(crate) fn ask_controller_within(
     then: impl FnOnce(&Arc<Broker>, &mut Cx, Result<Reply, Fault>) + Send + 'static,
 ) {
     if patience.is_over() {
-        let sentence = format!("timeout_ms is {}: that leaves no time", patience.timeout_ms);
-        return then(broker, cx, Err(Fault::new(ErrorCode::RequestTimedOut, sentence)));
+        return then(broker, cx, Err(ErrorCode::RequestTimedOut.into()));
     }
     ask_controller(broker, cx, request, then);
 }

@@ -67,12 +67,11 @@ fn check_endpoint_type(endpoint_type: i8) -> Result<(), Fault> {
         ENDPOINTS_OF_BROKERS => Ok(()),
         ENDPOINTS_OF_CONTROLLERS => Err(Fault::new(
             ErrorCode::MismatchedEndpointType,
-            "This is a listener for clients; controllers are described on a listener of controllers.",
+            "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER",
         )),
-        other => Err(Fault::new(
-            ErrorCode::UnsupportedEndpointType,
-            format!("There are no endpoints of type {other}."),
-        )),
+        other => {
+            Err(Fault::new(ErrorCode::UnsupportedEndpointType, format!("Unsupported endpoint type {other}")))
+        }
     }
 }
 
@@ -97,6 +96,7 @@ pub(crate) fn describe_quorum(
                 Partitions {
                     partition_index: asked.partition_index,
                     error_code: ErrorCode::UnknownTopicOrPartition.code(),
+                    error_message: Some(ErrorCode::UnknownTopicOrPartition.sentence().to_owned()),
                     ..Default::default()
                 }
             }

@@ -65,7 +65,8 @@ fn row(resource: ConfigResource, described: Result<Vec<ConfigEntry>, Fault>, sho
     let (error_code, error_message) = code_and_message(fault);
     Results {
         error_code,
-        error_message,
+        // As in Kafka it is empty where all is well, and not null.
+        error_message: error_message.or(Some(String::new())),
         resource_type: resource.kind.0,
         resource_name: resource.name,
         configs,

@@ -16,6 +16,10 @@ const BATCH_FROM: i16 = 4;
 const KEY_TYPE_FROM: i16 = 1;
 const KEY_TYPE_GROUP: i8 = 0;
 const KEY_TYPE_TRANSACTION: i8 = 1;
+/// Share groups, which this broker does not serve.
+const KEY_TYPE_SHARE: i8 = 2;
+/// The sentence of versions 1 to 3 beside a coordinator; later it is empty.
+const NO_ERROR: &str = "NONE";
 
 /// Answers each key in order, a few repeats included. An unknown kind of key is refused for each.
 pub(crate) fn find_coordinator(
@@ -32,9 +36,10 @@ pub(crate) fn find_coordinator(
         return exchange.reply(FindCoordinatorResponse { coordinators, ..Default::default() });
     }
     let found = find(broker, &exchange, key_type, request.key);
+    let error_message = if found.error_code == 0 { Some(NO_ERROR.to_owned()) } else { found.error_message };
     exchange.reply(FindCoordinatorResponse {
         error_code: found.error_code,
-        error_message: found.error_message,
+        error_message,
         node_id: found.node_id,
         host: found.host,
         port: found.port,
@@ -65,13 +70,17 @@ fn find(broker: &Arc<Broker>, exchange: &Exchange, key_type: i8, key: String) ->
                 error_message: Some(String::new()),
             }
         }
-        Err(code) => Coordinators {
-            key,
-            node_id: -1,
-            host: String::new(),
-            port: -1,
-            error_code: code.code(),
-            error_message: Some(format!("no coordinator for this key: {code}")),
-        },
+        Err(code) => {
+            // Kafka says nothing about the keys of share groups, which it takes from version 4 on.
+            let is_told = key_type != KEY_TYPE_SHARE || exchange.version() < BATCH_FROM;
+            Coordinators {
+                key,
+                node_id: -1,
+                host: String::new(),
+                port: -1,
+                error_code: code.code(),
+                error_message: Some(if is_told { code.sentence().to_owned() } else { String::new() }),
+            }
+        }
     }
 }

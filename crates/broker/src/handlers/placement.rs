@@ -105,7 +105,8 @@ pub(crate) fn alter_reassignments(
         let (results, code) = match reply {
             Ok(Reply::AlterPartitionReassignments(results)) => {
                 let results = results.into_iter();
-                let rows = results.map(|(at, result)| (at, result.map_err(|refusal| Fault::of(&refusal))));
+                let told = |refusal| Fault::unless_plain(&refusal);
+                let rows = results.map(|(at, result)| (at, result.map_err(told)));
                 (rows.collect(), 0)
             }
             Ok(other) => unreachable!("AlterPartitionReassignments was answered {other:?}"),

@@ -50,7 +50,6 @@ pub(crate) fn describe_client_quotas(
     let image = broker.image();
     let matching = image.client_quotas().iter().filter(|(entity, _)| filter.matches(entity));
     exchange.reply(DescribeClientQuotasResponse {
-        error_message: None,
         entries: Some(matching.map(|(entity, quotas)| entry(entity, quotas)).collect()),
         ..Default::default()
     });
@@ -84,14 +83,16 @@ impl Filter {
         let mut filter = Self { named: BTreeMap::new(), any: BTreeSet::new(), is_strict };
         for Components { entity_type, match_type, r#match: name } in components {
             if entity_type.is_empty() {
-                return invalid("A component of the filter has no type.".to_owned());
+                return invalid("Invalid empty entity type.".to_owned());
             }
             if !ENTITY_TYPES.contains(&entity_type.as_str()) {
-                let message = format!("There are no quotas for entities of type {entity_type}.");
+                let message = format!("Unsupported entity type {entity_type}");
                 return Err(Fault::new(ErrorCode::UnsupportedVersion, message));
             }
             if filter.has(&entity_type) {
-                return invalid(format!("The filter has two components of type {entity_type}."));
+                return invalid(format!(
+                    "Entity type {entity_type} cannot appear more than once in the filter."
+                ));
             }
             match (match_type, name) {
                 (MATCH_NAME, Some(name)) => {
@@ -103,15 +104,22 @@ impl Filter {
                 (MATCH_ANY, None) => {
                     filter.any.insert(entity_type);
                 }
-                (MATCH_NAME, None) => return invalid("A name to match is missing.".to_owned()),
-                (MATCH_DEFAULT | MATCH_ANY, Some(_)) => {
-                    return invalid("A name is given where none is matched.".to_owned());
+                (MATCH_NAME, None) => {
+                    let message = "Request specified MATCH_TYPE_EXACT, but set match string to null.";
+                    return invalid(message.to_owned());
                 }
-                (other, _) => return invalid(format!("There is no kind of match {other}.")),
+                (MATCH_DEFAULT | MATCH_ANY, Some(_)) => {
+                    let kind = if match_type == MATCH_DEFAULT { "DEFAULT" } else { "SPECIFIED" };
+                    let message =
+                        format!("Request specified MATCH_TYPE_{kind}, but also specified a match string.");
+                    return invalid(message);
+                }
+                (other, _) => return invalid(format!("Unknown match type {other}")),
             }
         }
         if filter.has(IP) && filter.named.len() + filter.any.len() > 1 {
-            return invalid("Addresses cannot be matched together with users or client ids.".to_owned());
+            let message = "Invalid entity filter component combination. IP filter component should not be used with user or clientId filter component.";
+            return invalid(message.to_owned());
         }
         Ok(filter)
     }

@@ -33,11 +33,7 @@ pub(crate) fn describe_credentials(
     let image = broker.image();
     let users = request.users.unwrap_or_default().into_iter().map(|user| user.name);
     let results = describe(image.scram(), users.collect());
-    exchange.reply(DescribeUserScramCredentialsResponse {
-        error_message: None,
-        results,
-        ..Default::default()
-    });
+    exchange.reply(DescribeUserScramCredentialsResponse { results, ..Default::default() });
 }
 
 fn describe(credentials: &ScramCredentials, asked: Vec<String>) -> Vec<Results> {
@@ -57,9 +53,15 @@ fn describe(credentials: &ScramCredentials, asked: Vec<String>) -> Vec<Results> 
     let described = times.into_iter().map(|(user, times)| {
         let result = match by_user.remove(user.as_str()) {
             _ if times > 1 => {
-                Err(Fault::new(ErrorCode::DuplicateResource, "The request names this user twice."))
+                let message = format!(
+                    "Cannot describe SCRAM credentials for the same user twice in a single request: {user}"
+                );
+                Err(Fault::new(ErrorCode::DuplicateResource, message))
             }
-            None => Err(Fault::new(ErrorCode::ResourceNotFound, "The user has no SCRAM credentials.")),
+            None => {
+                let message = format!("Attempt to describe a user credential that does not exist: {user}");
+                Err(Fault::new(ErrorCode::ResourceNotFound, message))
+            }
             Some(credentials) => Ok(credentials),
         };
         row(user, result)
@@ -73,6 +75,8 @@ fn row(user: String, result: Result<Vec<CredentialInfos>, Fault>) -> Results {
         Err(fault) => (Vec::new(), Err(fault)),
     };
     let (error_code, error_message) = code_and_message(fault);
+    // As in Kafka it is empty where all is well, and not null.
+    let error_message = error_message.or(Some(String::new()));
     Results { user, error_code, error_message, credential_infos }
 }
 

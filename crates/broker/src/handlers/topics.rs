@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use fencepost_coordinator::Refusal;
 use fencepost_metadata::controller::{CreatedTopic, DeletedTopic, MorePartitions, NewTopic, TopicRef};
 use fencepost_metadata::{ConfigEntry, Reply, Request};
 use fencepost_protocol::messages::create_topics_response::{Configs, Topics};
@@ -39,10 +38,7 @@ pub(crate) fn create_topics(
                 .into_iter()
                 .map(|(name, result)| match result {
                     Ok(topic) => created(name, topic),
-                    Err(refusal) => {
-                        let text = refusal.text(&name);
-                        not_created(name, Fault::new(refusal.code(), text))
-                    }
+                    Err(refusal) => not_created(name, Fault::of(&refusal)),
                 })
                 .collect(),
             Ok(other) => unreachable!("CreateTopics was answered {other:?}"),
@@ -181,10 +177,7 @@ pub(crate) fn create_partitions(
         let results = match reply {
             Ok(Reply::CreatePartitions(results)) => results
                 .into_iter()
-                .map(|(name, result)| {
-                    let told = result.map_err(|refusal| Fault::new(refusal.code(), refusal.text(&name)));
-                    grown(name, told)
-                })
+                .map(|(name, result)| grown(name, result.map_err(|refusal| Fault::unless_plain(&refusal))))
                 .collect(),
             Ok(other) => unreachable!("CreatePartitions was answered {other:?}"),
             Err(fault) => names.into_iter().map(|name| grown(name, Err(fault.clone()))).collect(),

@@ -61,11 +61,16 @@ fn producers_refused(name: &TopicPartition, code: ErrorCode) -> Partitions {
 
 fn producers_of(broker: &Arc<Broker>, name: &TopicPartition) -> Partitions {
     let refused = |code: ErrorCode| producers_refused(name, code);
-    if !fencepost_metadata::is_valid_topic_name(&name.topic) {
-        return refused(ErrorCode::InvalidTopicException);
+    if let Err(fault) = fencepost_metadata::check_topic_name(&name.topic) {
+        let error_message = Some(fault.to_string());
+        return Partitions { error_message, ..refused(ErrorCode::InvalidTopicException) };
     }
     let Some(partition) = broker.partitions.get(name) else {
-        return refused(ErrorCode::UnknownTopicOrPartition);
+        let code = ErrorCode::UnknownTopicOrPartition;
+        // As in Kafka a topic that is not there has a sentence, and a partition that its topic does not have has none.
+        let is_topic = broker.image().topic_by_name(&name.topic).is_some();
+        let error_message = (!is_topic).then(|| code.sentence().to_owned());
+        return Partitions { error_message, ..refused(code) };
     };
     let described = partition.with(|state| {
         let producers = state.log.producer_states().describe_producers();

@@ -7,7 +7,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use fencepost_coordinator::Refusal;
-use fencepost_types::ErrorCode;
+use fencepost_types::{BrokerId, ErrorCode};
 
 use super::resolve::{ConfigSource, ConfigView, SourcedValue, in_force};
 use crate::image::{ConfigResource, Image, ResourceType};
@@ -54,9 +54,16 @@ pub enum DescribeRefusal {
     /// No topic can have that name.
     TopicName(TopicNameFault),
     /// A broker is named that is not this one; only it knows its own settings.
-    OtherBroker,
-    /// The resource needs a name.
-    NoName,
+    OtherBroker {
+        /// Whether its loggers are meant.
+        is_logger: bool,
+        /// This one.
+        expected: BrokerId,
+        /// What the request names.
+        found: String,
+    },
+    /// A resource of that kind needs a name.
+    NoName(ResourceType),
     /// There are no resources of that kind.
     UnknownKind,
 }
@@ -66,7 +73,7 @@ impl Refusal for DescribeRefusal {
         match self {
             Self::UnknownTopic => ErrorCode::UnknownTopicOrPartition,
             Self::TopicName(_) => ErrorCode::InvalidTopicException,
-            Self::OtherBroker | Self::NoName | Self::UnknownKind => ErrorCode::InvalidRequest,
+            Self::OtherBroker { .. } | Self::NoName(_) | Self::UnknownKind => ErrorCode::InvalidRequest,
         }
     }
 }
@@ -74,11 +81,22 @@ impl Refusal for DescribeRefusal {
 impl core::fmt::Display for DescribeRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::UnknownTopic => f.write_str("No topic has this name."),
+            // Kafka leaves the sentence out.
+            Self::UnknownTopic => Ok(()),
             Self::TopicName(fault) => fault.fmt(f),
-            Self::OtherBroker => f.write_str("Only the broker itself can describe its settings; ask it."),
-            Self::NoName => f.write_str("A name is missing."),
-            Self::UnknownKind => f.write_str("There are no resources of this kind."),
+            Self::OtherBroker { is_logger, expected, found } => match (found.parse::<i32>(), is_logger) {
+                (Err(_), true) if found.is_empty() => f.write_str("Broker id must not be empty"),
+                (Err(_), _) => write!(f, "Broker id must be an integer, but it is: {found}"),
+                (Ok(id), true) => write!(f, "Unexpected broker id, expected {expected} but received {id}"),
+                (Ok(id), false) => {
+                    write!(f, "Unexpected broker id, expected {expected} or empty string, but received {id}")
+                }
+            },
+            Self::NoName(ResourceType::GROUP) => f.write_str("Group name must not be empty"),
+            Self::NoName(ResourceType(_)) => {
+                f.write_str("Client metrics subscription name must not be empty")
+            }
+            Self::UnknownKind => f.write_str(self.code().sentence()),
         }
     }
 }
@@ -102,7 +120,11 @@ pub fn describe(
         ResourceType::BROKER if resource.name.is_empty() => Ok(default_entries(view, is_wanted)),
         ResourceType::BROKER | ResourceType::BROKER_LOGGER => {
             if resource.name != view.node_id.to_string() {
-                return Err(DescribeRefusal::OtherBroker);
+                return Err(DescribeRefusal::OtherBroker {
+                    is_logger: resource.kind == ResourceType::BROKER_LOGGER,
+                    expected: view.node_id,
+                    found: resource.name.clone(),
+                });
             }
             if resource.kind == ResourceType::BROKER_LOGGER {
                 // Log levels are not settings of ours.
@@ -111,7 +133,7 @@ pub fn describe(
             Ok(broker_entries(view, is_wanted))
         }
         ResourceType::CLIENT_METRICS | ResourceType::GROUP if resource.name.is_empty() => {
-            Err(DescribeRefusal::NoName)
+            Err(DescribeRefusal::NoName(resource.kind))
         }
         ResourceType::CLIENT_METRICS => Ok(visible(Scope::ClientMetrics, is_wanted)
             .map(|key| metrics_entry(view, resource, key))

@@ -30,7 +30,7 @@ pub use statics::{ConfigError, IgnoredKey, StaticConfig};
 pub use topic::TopicConfig;
 pub use validate::check_dynamic_broker_configs;
 pub(crate) use validate::{
-    ConfigFault, check_broker_change, check_client_metrics, check_group_config, check_topic_config,
+    ConfigFault, check_broker_changes, check_client_metrics, check_group_config, check_topic_config,
 };
 
 #[cfg(test)]

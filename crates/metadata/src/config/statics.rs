@@ -5,6 +5,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::validate::check_new_value;
 use crate::keys::{Key, Scope, Value};
 
 /// A setting that cannot be; printed, it is one sentence.
@@ -27,11 +28,6 @@ impl core::error::Error for ConfigError {}
 impl ConfigError {
     pub(crate) fn new(key: &str, message: String) -> Self {
         Self { key: key.into(), message }
-    }
-
-    pub(super) fn value(key: &Key, value: &str, must: &str) -> Self {
-        let value = if key.is_sensitive() { "(secret)" } else { value };
-        Self::new(key.name, format!("{}={value} cannot be: it {must}.", key.name))
     }
 }
 
@@ -63,7 +59,7 @@ impl StaticConfig {
         for (name, value) in &values {
             match Scope::Broker.find(name) {
                 Some(key) => {
-                    check_value(key, value)?;
+                    check_new_value(key, value).map_err(|message| ConfigError::new(name, message))?;
                     if !key.used {
                         ignored.push(IgnoredKey { name: name.clone(), is_known: true, suggestion: None });
                     }
@@ -165,15 +161,6 @@ impl StaticConfig {
             format!("{KEY}={} cannot be: the classic protocol cannot be switched off.", protocols.join(","));
         Err(ConfigError::new(KEY, message))
     }
-}
-
-fn check_value(key: &Key, value: &str) -> Result<(), ConfigError> {
-    key.parse_new(value).map_err(|invalid| ConfigError::value(key, value, &invalid.0))?;
-    let is_retention = key.name.starts_with("log.retention.") && !key.name.ends_with("check.interval.ms");
-    if is_retention && key.name != "log.retention.bytes" && value.trim() == "0" {
-        return Err(ConfigError::value(key, value, "must be at least 1, or -1 for ever"));
-    }
-    Ok(())
 }
 
 /// `broker.id` is the older name of `node.id`: either may be given, or both if they agree.

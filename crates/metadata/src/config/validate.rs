@@ -5,13 +5,14 @@
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 
 use fencepost_types::{BrokerId, ErrorCode};
 
 use super::resolve::ConfigView;
 use super::statics::ConfigError;
 use crate::image::{ConfigResource, Configs, ResourceType};
-use crate::keys::{Key, Scope, Update, Value};
+use crate::keys::{InvalidValue, Key, Scope, Update, Value};
 
 /// Why a change of a configuration is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -28,33 +29,43 @@ impl ConfigFault {
     }
 
     fn unknown(code: ErrorCode, what: &str, name: &str) -> Self {
-        Self::new(code, format!("{what} have no key named {name}."))
+        Self::new(code, format!("Unknown {what}: {name}"))
     }
 
-    fn value(code: ErrorCode, key: &Key, value: &str, must: &str) -> Self {
-        let value = if key.is_sensitive() { "(secret)" } else { value };
-        Self::new(code, format!("{}={value} cannot be: it {must}.", key.name))
+    fn invalid(code: ErrorCode, key: &Key, invalid: &InvalidValue) -> Self {
+        Self::new(code, invalid.sentence(key))
     }
+}
+
+/// The keys of that scope, or the refusal of the first name that none has.
+fn keys_of(
+    scope: Scope,
+    values: &BTreeMap<String, String>,
+    unknown: impl Fn(&str) -> ConfigFault,
+) -> Result<Vec<(&'static Key, &str)>, ConfigFault> {
+    let found = values.iter().map(|(name, text)| {
+        let key = scope.find(name).ok_or_else(|| unknown(name))?;
+        Ok((key, text.as_str()))
+    });
+    found.collect()
 }
 
 /// Checks the keys set for a topic (`values`: all that it will have).
 pub(crate) fn check_topic_config(values: &BTreeMap<String, String>) -> Result<(), ConfigFault> {
     let code = ErrorCode::InvalidConfig;
-    for (name, text) in values {
-        let key = Scope::Topic.find(name).ok_or_else(|| ConfigFault::unknown(code, "Topics", name))?;
-        let value = key.parse(text).map_err(|invalid| ConfigFault::value(code, key, text, &invalid.0))?;
+    let unknown = |name: &str| ConfigFault::unknown(code, "topic config name", name);
+    for (key, text) in keys_of(Scope::Topic, values, unknown)? {
+        let value = key.parse(text).map_err(|invalid| ConfigFault::invalid(code, key, &invalid))?;
         if key.name == "remote.storage.enable" && value == Value::Boolean(true) {
-            return Err(ConfigFault::value(
-                code,
-                key,
-                text,
-                "needs tiered storage, which this broker does not have",
-            ));
+            let message = "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.";
+            return Err(ConfigFault::new(code, message.to_string()));
         }
     }
     let (min, max) = (lag(values, "min.compaction.lag.ms"), lag(values, "max.compaction.lag.ms"));
     if min > max {
-        let message = format!("min.compaction.lag.ms={min} cannot be above max.compaction.lag.ms={max}.");
+        let message = format!(
+            "conflict topic config setting min.compaction.lag.ms ({min}) > max.compaction.lag.ms ({max})"
+        );
         return Err(ConfigFault::new(code, message));
     }
     Ok(())
@@ -66,27 +77,55 @@ fn lag(values: &BTreeMap<String, String>, name: &str) -> i64 {
     text.and_then(|text| key.parse(text).ok()).and_then(|value| value.as_number()).unwrap_or(0)
 }
 
-/// Checks one key set for a broker, or for all brokers at once. Keys that are not in the table pass, as in Kafka.
-pub(crate) fn check_broker_change(name: &str, text: &str, for_all: bool) -> Result<(), ConfigFault> {
+/// Checks keys set for a broker, or for all brokers at once. Keys that are not in the table pass, as in Kafka.
+///
+/// Source: Kafka DynamicBrokerConfig.validate.
+pub(crate) fn check_broker_changes(changes: &[(&str, &str)], for_all: bool) -> Result<(), ConfigFault> {
     let code = ErrorCode::InvalidRequest;
-    let Some(key) = Scope::Broker.find(name) else { return Ok(()) };
-    match key.update {
-        Update::ReadOnly => {
-            let message = format!("{name} cannot be changed while the broker runs.");
-            return Err(ConfigFault::new(code, message));
-        }
-        Update::PerBroker if for_all => {
-            let message = format!("{name} can be set for one broker at a time only.");
-            return Err(ConfigFault::new(code, message));
-        }
-        Update::PerBroker | Update::ClusterWide | Update::Resource => {}
-    }
-    if LISTENERS.contains(&name) {
-        let message =
-            format!("{name} cannot be changed while the broker runs: its one listener stays as it is.");
+    let keys = changes.iter().filter_map(|(name, text)| Some((Scope::Broker.find(name)?, *text)));
+    let keys: Vec<(&'static Key, &str)> = keys.collect();
+    let named = |is_meant: &dyn Fn(&Key) -> bool| -> String {
+        let names = keys.iter().filter(|(key, _)| is_meant(key)).map(|(key, _)| key.name);
+        names.collect::<Vec<_>>().join(", ")
+    };
+    let read_only =
+        named(&|key| key.update == Update::ReadOnly || (!for_all && LISTENERS.contains(&key.name)));
+    if !read_only.is_empty() {
+        let message = format!("Cannot update these configs dynamically: [{read_only}]");
         return Err(ConfigFault::new(code, message));
     }
-    key.parse_new(text).map(|_| ()).map_err(|invalid| ConfigFault::value(code, key, text, &invalid.0))
+    let per_broker = named(&|key| for_all && key.update == Update::PerBroker);
+    if !per_broker.is_empty() {
+        let message = format!(
+            "Cannot update these configs at default cluster level, broker id must be specified: [{per_broker}]"
+        );
+        return Err(ConfigFault::new(code, message));
+    }
+    for (key, text) in keys {
+        check_new_value(key, text).map_err(|message| ConfigFault::new(code, message))?;
+    }
+    Ok(())
+}
+
+/// Checks a value that a broker is given at its start or later; what is wrong with it is one sentence.
+///
+/// Source: Kafka AbstractKafkaConfig, KafkaConfig.validateValues.
+pub(super) fn check_new_value(key: &Key, text: &str) -> Result<(), String> {
+    let value = key.parse_new(text).map_err(|invalid| invalid.sentence(key))?;
+    let number = value.as_number();
+    match key.name {
+        "log.roll.ms" if number < Some(1) => {
+            Err(format!("requirement failed: {} must be greater than or equal to 1", key.name))
+        }
+        "log.roll.jitter.ms" if number < Some(0) => {
+            Err(format!("requirement failed: {} must be greater than or equal to 0", key.name))
+        }
+        "log.retention.ms" | "log.retention.minutes" | "log.retention.hours" if number == Some(0) => {
+            let name = key.name;
+            Err(format!("requirement failed: {name} must be unlimited (-1) or, greater than or equal to 1"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Keys that Kafka lets be changed while a broker runs and this one does not.
@@ -101,11 +140,8 @@ pub fn check_dynamic_broker_configs(configs: &Configs, node_id: BrokerId) -> Res
             if key.update != Update::ReadOnly
                 && let Err(invalid) = key.parse_new(text)
             {
-                return Err(ConfigError::value(
-                    key,
-                    text,
-                    &format!("was set while the broker ran, and it {}", invalid.0),
-                ));
+                let message = format!("{} (It was set while the broker ran.)", invalid.sentence(key));
+                return Err(ConfigError::new(key.name, message));
             }
         }
     }
@@ -118,15 +154,18 @@ pub(crate) fn check_group_config(
     view: ConfigView<'_>,
 ) -> Result<(), ConfigFault> {
     let code = ErrorCode::InvalidConfig;
-    for (name, text) in values {
-        let key = Scope::Group.find(name).ok_or_else(|| ConfigFault::unknown(code, "Groups", name))?;
-        let value = key.parse(text).map_err(|invalid| ConfigFault::value(code, key, text, &invalid.0))?;
-        let Some(number) = value.as_number() else { continue };
+    let unknown = |name: &str| ConfigFault::unknown(code, "group config name", name);
+    let mut numbers = Vec::new();
+    for (key, text) in keys_of(Scope::Group, values, unknown)? {
+        let value = key.parse(text).map_err(|invalid| ConfigFault::invalid(code, key, &invalid))?;
+        numbers.extend(value.as_number().map(|number| (key.name, number)));
+    }
+    for (name, number) in numbers {
         if let Some((least, most)) = group_limits(name, view)
             && !(least..=most).contains(&number)
         {
-            let must = format!("must be between {least} and {most}");
-            return Err(ConfigFault::value(code, key, text, &must));
+            let message = format!("{name} must be in the range {least} to {most} inclusive.");
+            return Err(ConfigFault::new(code, message));
         }
     }
     Ok(())
@@ -157,29 +196,28 @@ pub(crate) fn check_client_metrics(values: &BTreeMap<String, String>) -> Result<
         "client_source_address",
     ];
     let code = ErrorCode::InvalidRequest;
-    for (name, text) in values {
-        let key = Scope::ClientMetrics
-            .find(name)
-            .ok_or_else(|| ConfigFault::unknown(code, "Client metrics subscriptions", name))?;
+    let unknown = |name: &str| ConfigFault::unknown(code, "client metrics configuration", name);
+    for (key, text) in keys_of(Scope::ClientMetrics, values, unknown)? {
         // Kafka says what is no value at all in its words for every configuration, and what is out of range in its own.
-        let parsed = key.parse(text);
-        let wrong = |invalid: crate::keys::InvalidValue| {
-            ConfigFault::value(ErrorCode::InvalidConfig, key, text, &invalid.0)
-        };
-        match parsed.map_err(wrong)? {
+        let wrong = |invalid: InvalidValue| ConfigFault::invalid(ErrorCode::InvalidConfig, key, &invalid);
+        match key.parse(text).map_err(wrong)? {
             Value::Number(number) if !INTERVAL_MS.contains(&number) => {
-                return Err(ConfigFault::value(code, key, text, "must be between 100 and 3600000"));
+                let message = format!(
+                    "Invalid value {number} for {}, interval must be between 100 and 3600000 (1 hour)",
+                    key.name
+                );
+                return Err(ConfigFault::new(code, message));
             }
-            Value::List(items) if name == "match" => {
-                let is_match = |item: &String| {
+            Value::List(items) if key.name == "match" => {
+                let is_match = |item: &&String| {
                     item.split_once('=').is_some_and(|(label, pattern)| {
                         (MATCH_KEYS.contains(&label.trim()) || label.trim() == "client_source_port")
                             && !pattern.trim().is_empty()
                     })
                 };
-                if !items.iter().all(is_match) {
-                    let must = "must be a list of label=pattern";
-                    return Err(ConfigFault::value(ErrorCode::InvalidConfig, key, text, must));
+                if let Some(item) = items.iter().find(|item| !is_match(item)) {
+                    let message = format!("Illegal client matching pattern: {item}");
+                    return Err(ConfigFault::new(ErrorCode::InvalidConfig, message));
                 }
             }
             Value::Boolean(_) | Value::Number(_) | Value::Real(_) | Value::List(_) | Value::Text(_) => {}

@@ -10,11 +10,11 @@ use alloc::vec::Vec;
 use fencepost_coordinator::{Refusal, Token};
 use fencepost_records::persisted::clear_elr_record::ClearElrRecord;
 use fencepost_records::persisted::config_record::ConfigRecord;
-use fencepost_types::ErrorCode;
+use fencepost_types::{BrokerId, ErrorCode};
 
 use super::{Controller, Decided, Reply, times};
 use crate::config::{
-    ConfigFault, check_broker_change, check_client_metrics, check_group_config, check_topic_config,
+    ConfigFault, check_broker_changes, check_client_metrics, check_group_config, check_topic_config,
 };
 use crate::image::{ConfigResource, ResourceType};
 use crate::keys::{Key, Kind, Scope};
@@ -81,29 +81,48 @@ pub enum AlterConfigsRefusal {
     /// The request names the resource twice.
     DuplicateResource,
     /// The request names a key twice.
-    DuplicateKey(String),
-    /// A key has no value.
-    NoValue(String),
+    DuplicateKey,
+    /// Keys have no value; their names.
+    NoValue(Vec<String>),
     /// There is no such operation.
     UnknownOperation(i8),
     /// There are no resources of that kind.
     UnknownKind(i8),
-    /// The resource needs a name.
-    NoName,
+    /// A resource of that kind needs a name.
+    NoName(ResourceType),
     /// No topic can have that name.
     TopicName(TopicNameFault),
     /// No topic has that name.
-    UnknownTopic,
-    /// A broker is named that is not this one.
-    OtherBroker,
+    UnknownTopic(String),
+    /// A node is named that is not this one.
+    OtherNode {
+        /// Whether its loggers are meant.
+        is_logger: bool,
+        /// This one.
+        expected: BrokerId,
+        /// What the request names.
+        found: String,
+    },
     /// Items are added to or taken from what is no list.
-    NotAList(String),
+    NotAList {
+        /// Whether the key is a broker's.
+        is_broker: bool,
+        /// What is to be done.
+        operation: i8,
+        /// The key.
+        key: String,
+    },
+    /// Levels of loggers are no lists.
+    LoggerOperation(i8),
     /// There is no such logger.
     UnknownLogger(String),
     /// The root of all loggers has a level always.
     RootLogger,
     /// The key has to stand for all brokers at once while eligible leader replicas are on.
-    MinInsyncReplicas,
+    MinInsyncReplicas {
+        /// Whether the value for all brokers was to go, or one broker's was to change.
+        for_all: bool,
+    },
     /// A key or value cannot be.
     Value {
         /// The code, which depends on the kind of resource.
@@ -117,16 +136,19 @@ impl Refusal for AlterConfigsRefusal {
     fn code(&self) -> ErrorCode {
         match self {
             Self::DuplicateResource
-            | Self::DuplicateKey(_)
+            | Self::DuplicateKey
             | Self::NoValue(_)
             | Self::UnknownOperation(_)
             | Self::UnknownKind(_)
-            | Self::NoName
+            | Self::NoName(_)
             | Self::RootLogger
-            | Self::OtherBroker => ErrorCode::InvalidRequest,
+            | Self::LoggerOperation(_)
+            | Self::OtherNode { .. } => ErrorCode::InvalidRequest,
             Self::TopicName(_) => ErrorCode::InvalidTopicException,
-            Self::UnknownTopic => ErrorCode::UnknownTopicOrPartition,
-            Self::NotAList(_) | Self::UnknownLogger(_) | Self::MinInsyncReplicas => ErrorCode::InvalidConfig,
+            Self::UnknownTopic(_) => ErrorCode::UnknownTopicOrPartition,
+            Self::NotAList { .. } | Self::UnknownLogger(_) | Self::MinInsyncReplicas { .. } => {
+                ErrorCode::InvalidConfig
+            }
             Self::Value { code, .. } => *code,
         }
     }
@@ -136,20 +158,40 @@ impl core::fmt::Display for AlterConfigsRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::DuplicateResource => f.write_str("Each resource must appear at most once."),
-            Self::DuplicateKey(_) => f.write_str("Error due to duplicate config keys"),
-            Self::NoValue(key) => write!(f, "Null value not supported for : {key}"),
+            Self::DuplicateKey => f.write_str("Error due to duplicate config keys"),
+            Self::NoValue(keys) => write!(f, "Null value not supported for : {}", keys.join(", ")),
             Self::UnknownOperation(operation) => write!(f, "There is no operation {operation}."),
             Self::UnknownKind(kind) => write!(f, "Unknown resource type {kind}"),
-            Self::NoName => f.write_str("A resource of this kind needs a name."),
+            Self::NoName(ResourceType::TOPIC) => f.write_str("Default topic resources are not allowed."),
+            Self::NoName(ResourceType::GROUP) => f.write_str("Default group resources are not allowed."),
+            Self::NoName(ResourceType(_)) => f.write_str("Subscription name can't be empty"),
             Self::TopicName(fault) => fault.fmt(f),
-            Self::UnknownTopic => f.write_str("No topic has this name."),
-            Self::OtherBroker => f.write_str("Only the broker itself can change its settings; ask it."),
-            Self::NotAList(key) => write!(f, "{key} is no list: it can be set or deleted only."),
-            Self::RootLogger => f.write_str("Removing the log level of the root logger is not allowed"),
-            Self::UnknownLogger(name) => write!(f, "There is no logger named {name}."),
-            Self::MinInsyncReplicas => f.write_str(
-                "While eligible leader replicas are on, min.insync.replicas has one value for all brokers.",
+            Self::UnknownTopic(name) => write!(f, "The topic '{name}' does not exist."),
+            Self::OtherNode { is_logger, expected, found } => match (found.parse::<i32>(), is_logger) {
+                (Err(_), _) => write!(f, "Node id must be an integer, but it is: {found}"),
+                (Ok(id), false) => write!(f, "Unexpected broker id, expected {expected}, but received {id}"),
+                (Ok(id), true) => write!(f, "Unexpected node id. Expected {expected}, but received {id}"),
+            },
+            Self::NotAList { is_broker: true, operation, key } => {
+                let operation = operation_name(*operation).to_ascii_lowercase();
+                write!(f, "Config value {operation} is not allowed for config key: {key}")
+            }
+            Self::NotAList { is_broker: false, operation, key } => {
+                write!(f, "Can't {} to key {key} because its type is not LIST.", operation_name(*operation))
+            }
+            Self::LoggerOperation(operation) => write!(
+                f,
+                "{} operation is not allowed for the BROKER_LOGGER resource",
+                operation_name(*operation)
             ),
+            Self::RootLogger => f.write_str("Removing the log level of the root logger is not allowed"),
+            Self::UnknownLogger(name) => write!(f, "Logger {name} does not exist!"),
+            Self::MinInsyncReplicas { for_all: true } => {
+                f.write_str("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+            }
+            Self::MinInsyncReplicas { for_all: false } => {
+                f.write_str("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+            }
             Self::Value { message, .. } => f.write_str(message),
         }
     }
@@ -159,6 +201,10 @@ impl From<ConfigFault> for AlterConfigsRefusal {
     fn from(fault: ConfigFault) -> Self {
         Self::Value { code: fault.code, message: fault.message }
     }
+}
+
+fn operation_name(operation: i8) -> &'static str {
+    if operation == ConfigChange::APPEND { "APPEND" } else { "SUBTRACT" }
 }
 
 type Values = BTreeMap<String, String>;
@@ -193,7 +239,7 @@ impl Controller {
     ) -> Result<Vec<MetadataRecord>, AlterConfigsRefusal> {
         let resource = &changes.resource;
         check_changes(&changes.changes)?;
-        self.check_resource(resource)?;
+        self.check_resource(resource, mode)?;
         if resource.kind == ResourceType::BROKER_LOGGER {
             if changes
                 .changes
@@ -201,6 +247,12 @@ impl Controller {
                 .any(|change| change.key == ROOT_LOGGER && change.operation == ConfigChange::DELETE)
             {
                 return Err(AlterConfigsRefusal::RootLogger);
+            }
+            let is_list_operation = |change: &&ConfigChange| {
+                [ConfigChange::APPEND, ConfigChange::SUBTRACT].contains(&change.operation)
+            };
+            if let Some(change) = changes.changes.iter().find(is_list_operation) {
+                return Err(AlterConfigsRefusal::LoggerOperation(change.operation));
             }
             // There are no loggers to set; deleting what is not set is fine.
             let set = changes.changes.iter().find(|change| change.operation != ConfigChange::DELETE);
@@ -221,19 +273,28 @@ impl Controller {
         Ok(self.records_of(resource, &old, &new))
     }
 
-    fn check_resource(&self, resource: &ConfigResource) -> Result<(), AlterConfigsRefusal> {
+    /// The older request does not know loggers.
+    fn check_resource(&self, resource: &ConfigResource, mode: AlterMode) -> Result<(), AlterConfigsRefusal> {
         let name = &resource.name;
         match resource.kind {
-            ResourceType::TOPIC if name.is_empty() => Err(AlterConfigsRefusal::NoName),
+            ResourceType::BROKER_LOGGER if mode == AlterMode::ReplaceAll => {
+                Err(AlterConfigsRefusal::UnknownKind(resource.kind.0))
+            }
+            ResourceType::TOPIC if name.is_empty() => Err(AlterConfigsRefusal::NoName(resource.kind)),
             ResourceType::TOPIC => {
                 topic_name::check(name).map_err(AlterConfigsRefusal::TopicName)?;
-                self.image().topics.by_name(name).map(|_| ()).ok_or(AlterConfigsRefusal::UnknownTopic)
+                let found = self.image().topics.by_name(name).map(|_| ());
+                found.ok_or_else(|| AlterConfigsRefusal::UnknownTopic(name.clone()))
             }
             ResourceType::BROKER if name.is_empty() => Ok(()),
             ResourceType::BROKER | ResourceType::BROKER_LOGGER if *name == self.node_id.to_string() => Ok(()),
-            ResourceType::BROKER | ResourceType::BROKER_LOGGER => Err(AlterConfigsRefusal::OtherBroker),
+            ResourceType::BROKER | ResourceType::BROKER_LOGGER => Err(AlterConfigsRefusal::OtherNode {
+                is_logger: resource.kind == ResourceType::BROKER_LOGGER,
+                expected: self.node_id,
+                found: name.clone(),
+            }),
             ResourceType::CLIENT_METRICS | ResourceType::GROUP if name.is_empty() => {
-                Err(AlterConfigsRefusal::NoName)
+                Err(AlterConfigsRefusal::NoName(resource.kind))
             }
             ResourceType::CLIENT_METRICS | ResourceType::GROUP => Ok(()),
             ResourceType(kind) => Err(AlterConfigsRefusal::UnknownKind(kind)),
@@ -257,7 +318,11 @@ impl Controller {
             operation => {
                 let key = find_key(resource.kind, &change.key)
                     .filter(|key| key.kind == Kind::List)
-                    .ok_or_else(|| AlterConfigsRefusal::NotAList(change.key.clone()))?;
+                    .ok_or_else(|| AlterConfigsRefusal::NotAList {
+                        is_broker: resource.kind == ResourceType::BROKER,
+                        operation,
+                        key: change.key.clone(),
+                    })?;
                 let mut items = self.current_items(resource, key, values);
                 for item in value.split(',').map(str::trim) {
                     if operation == ConfigChange::SUBTRACT {
@@ -297,12 +362,21 @@ impl Controller {
             ResourceType::GROUP => Ok(check_group_config(new, self.view())?),
             ResourceType::CLIENT_METRICS => Ok(check_client_metrics(new)?),
             _ => {
-                for (key, value) in new {
-                    let is_set = changes.iter().any(|change| change.key == *key);
-                    if is_set || old.get(key) != Some(value) {
-                        check_broker_change(key, value, resource.name.is_empty())?;
+                let is_set = |key: &String, value: &String| {
+                    changes.iter().any(|change| change.key == *key) || old.get(key) != Some(value)
+                };
+                // In order of the request, in which Kafka names them.
+                let mut set: Vec<(&str, &str)> = Vec::new();
+                for change in changes {
+                    set.extend(new.get(&change.key).map(|value| (change.key.as_str(), value.as_str())));
+                }
+                let others = new.iter().filter(|(key, value)| is_set(key, value));
+                for (key, value) in others {
+                    if !set.iter().any(|(known, _)| known == key) {
+                        set.push((key, value));
                     }
                 }
+                check_broker_changes(&set, resource.name.is_empty())?;
                 self.check_min_insync_replicas(resource, old, new)
             }
         }
@@ -319,7 +393,7 @@ impl Controller {
         let is_wrong =
             if resource.name.is_empty() { before.is_some() && after.is_none() } else { after.is_some() };
         if is_wrong && self.image().has_eligible_leader_replicas() {
-            return Err(AlterConfigsRefusal::MinInsyncReplicas);
+            return Err(AlterConfigsRefusal::MinInsyncReplicas { for_all: resource.name.is_empty() });
         }
         Ok(())
     }
@@ -368,16 +442,15 @@ fn check_changes(changes: &[ConfigChange]) -> Result<(), AlterConfigsRefusal> {
     let mut keys = BTreeSet::new();
     for change in changes {
         if !keys.insert(change.key.as_str()) {
-            return Err(AlterConfigsRefusal::DuplicateKey(change.key.clone()));
+            return Err(AlterConfigsRefusal::DuplicateKey);
         }
         if !(ConfigChange::SET..=ConfigChange::SUBTRACT).contains(&change.operation) {
             return Err(AlterConfigsRefusal::UnknownOperation(change.operation));
         }
-        if change.value.is_none() && change.operation != ConfigChange::DELETE {
-            return Err(AlterConfigsRefusal::NoValue(change.key.clone()));
-        }
     }
-    Ok(())
+    let is_null = |change: &&ConfigChange| change.value.is_none() && change.operation != ConfigChange::DELETE;
+    let nulls: Vec<String> = changes.iter().filter(is_null).map(|change| change.key.clone()).collect();
+    if nulls.is_empty() { Ok(()) } else { Err(AlterConfigsRefusal::NoValue(nulls)) }
 }
 
 impl core::fmt::Display for ConfigResource {

@@ -3,14 +3,14 @@
 //! Source: wire-apis §7, Kafka ReplicationControlManager.createPartitions.
 
 use alloc::collections::BTreeSet;
-use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use fencepost_coordinator::{Refusal, Token};
 use fencepost_types::{BrokerId, ErrorCode, PartitionIndex};
 
 use super::create_topics::NEW_PARTITIONS_PER_REQUEST_MAX;
+use super::placement::AssignmentFault;
 use super::{Controller, Decided, Reply, placement, times};
 use crate::config::{OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC};
 use crate::image::Topic;
@@ -38,6 +38,8 @@ pub enum CreatePartitionsRefusal {
     Internal,
     /// The topic has that many, or more.
     NotMore {
+        /// The topic.
+        name: String,
         /// How many it has.
         has: usize,
         /// How many it was to have.
@@ -45,13 +47,22 @@ pub enum CreatePartitionsRefusal {
     },
     /// More partitions than one request may create.
     TooMany,
-    /// An assignment by hand cannot be.
-    Assignment {
-        /// The sentence.
-        message: String,
+    /// Replicas that are given by hand cannot be.
+    Assignment(AssignmentFault),
+    /// There are more or fewer lists of replicas than new partitions.
+    AssignmentCount {
+        /// New partitions.
+        wanted: usize,
+        /// Lists.
+        found: usize,
     },
     /// There are fewer brokers than replicas.
-    TooFewBrokers,
+    TooFewBrokers {
+        /// How many replicas a partition of this topic has.
+        replication_factor: usize,
+        /// How many brokers could hold one.
+        brokers: usize,
+    },
 }
 
 impl Refusal for CreatePartitionsRefusal {
@@ -61,8 +72,8 @@ impl Refusal for CreatePartitionsRefusal {
             Self::UnknownTopic => ErrorCode::UnknownTopicOrPartition,
             Self::Internal | Self::NotMore { .. } => ErrorCode::InvalidPartitions,
             Self::TooMany => ErrorCode::PolicyViolation,
-            Self::Assignment { .. } => ErrorCode::InvalidReplicaAssignment,
-            Self::TooFewBrokers => ErrorCode::InvalidReplicationFactor,
+            Self::Assignment(_) | Self::AssignmentCount { .. } => ErrorCode::InvalidReplicaAssignment,
+            Self::TooFewBrokers { .. } => ErrorCode::InvalidReplicationFactor,
         }
     }
 }
@@ -71,34 +82,28 @@ impl core::fmt::Display for CreatePartitionsRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::DuplicateName => f.write_str("Duplicate topic name."),
-            Self::UnknownTopic => f.write_str("No topic has this name."),
+            Self::UnknownTopic => f.write_str(self.code().sentence()),
             Self::Internal => f.write_str("The partition count of an internal topic never changes."),
-            Self::NotMore { has, wanted } => {
-                write!(f, "The topic has {has} partitions; {wanted} are not more.")
+            Self::NotMore { has, wanted, .. } if usize::try_from(*wanted) == Ok(*has) => {
+                write!(f, "Topic already has {has} partition(s).")
             }
-            Self::TooMany => {
-                write!(f, "One request may create at most {NEW_PARTITIONS_PER_REQUEST_MAX} partitions.")
-            }
-            Self::Assignment { message } => f.write_str(message),
-            Self::TooFewBrokers => {
-                f.write_str("There are fewer brokers than a partition of this topic has replicas.")
-            }
+            Self::NotMore { name, has, wanted } => write!(
+                f,
+                "The topic {name} currently has {has} partition(s); {wanted} would not be an increase."
+            ),
+            Self::TooMany => f.write_str("Excessively large number of additional partitions per request."),
+            Self::Assignment(fault) => fault.fmt(f),
+            Self::AssignmentCount { wanted, found } => write!(
+                f,
+                "Attempted to add {wanted} additional partition(s), but only {found} assignment(s) were specified."
+            ),
+            Self::TooFewBrokers { replication_factor, brokers } => write!(
+                f,
+                "Unable to replicate the partition {replication_factor} time(s): The target replication factor of \
+                 {replication_factor} cannot be reached because only {brokers} broker(s) are registered or some brokers have \
+                 all their log directories cordoned."
+            ),
         }
-    }
-}
-
-impl CreatePartitionsRefusal {
-    /// The text for the client, in Kafka's words where tools read them ("would not be an increase").
-    ///
-    /// Source: Kafka ReplicationControlManager.createPartitions.
-    pub fn text(&self, topic: &str) -> String {
-        let Self::NotMore { has, wanted } = self else { return alloc::format!("{self}") };
-        if usize::try_from(*wanted) == Ok(*has) {
-            return alloc::format!("Topic already has {has} partition(s).");
-        }
-        alloc::format!(
-            "The topic {topic} currently has {has} partition(s); {wanted} would not be an increase."
-        )
     }
 }
 
@@ -144,14 +149,15 @@ impl Controller {
         let has = topic.partitions.len();
         let wanted = usize::try_from(asked.count).unwrap_or(0);
         if wanted <= has {
-            return Err(CreatePartitionsRefusal::NotMore { has, wanted: asked.count });
+            let name = asked.name.clone();
+            return Err(CreatePartitionsRefusal::NotMore { name, has, wanted: asked.count });
         }
         if wanted - has > budget {
             return Err(CreatePartitionsRefusal::TooMany);
         }
         let replicas = match &asked.assignments {
             None => self.place_more(topic, has..wanted)?,
-            Some(assignments) => self.check_assigned(topic, wanted - has, assignments)?,
+            Some(assignments) => self.check_assigned(topic, has..wanted, assignments)?,
         };
         let new = (has..wanted).zip(replicas).map(|(index, replicas)| {
             placement::new_partition(self.image(), topic.id, index_of(index), replicas).into()
@@ -167,7 +173,10 @@ impl Controller {
         let brokers = placement::usable_brokers(self.image());
         let count = replication_factor(topic);
         if brokers.len() < count {
-            return Err(CreatePartitionsRefusal::TooFewBrokers);
+            return Err(CreatePartitionsRefusal::TooFewBrokers {
+                replication_factor: count,
+                brokers: brokers.len(),
+            });
         }
         Ok(indexes.map(|index| placement::place(&brokers, topic.id, index_of(index), count)).collect())
     }
@@ -175,20 +184,20 @@ impl Controller {
     fn check_assigned(
         &self,
         topic: &Topic,
-        count: usize,
+        indexes: core::ops::Range<usize>,
         assignments: &[Vec<BrokerId>],
     ) -> Result<Vec<Vec<BrokerId>>, CreatePartitionsRefusal> {
-        let fault = |message: String| CreatePartitionsRefusal::Assignment { message };
-        if assignments.len() != count {
-            let message =
-                format!("{} new partitions need as many lists of brokers, not {}.", count, assignments.len());
-            return Err(fault(message));
+        if assignments.len() != indexes.len() {
+            let (wanted, found) = (indexes.len(), assignments.len());
+            return Err(CreatePartitionsRefusal::AssignmentCount { wanted, found });
         }
-        for replicas in assignments {
-            placement::check_assignment(self.image(), replicas)
-                .map_err(|why| fault(format!("The replicas of a new partition cannot be: {why}.")))?;
-            if replicas.len() != replication_factor(topic) {
-                return Err(fault("Every partition must have the same number of replicas.".to_string()));
+        for (index, replicas) in indexes.zip(assignments) {
+            placement::check_assignment(self.image(), replicas, index_of(index))
+                .map_err(CreatePartitionsRefusal::Assignment)?;
+            let (found, wanted) = (replicas.len(), replication_factor(topic));
+            if found != wanted {
+                let fault = AssignmentFault::OtherLength { found, wanted };
+                return Err(CreatePartitionsRefusal::Assignment(fault));
             }
         }
         Ok(assignments.to_vec())

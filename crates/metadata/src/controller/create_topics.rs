@@ -65,11 +65,13 @@ pub enum CreateTopicRefusal {
     /// It is the metadata log's own.
     MetadataTopic,
     /// There is a topic of that name.
-    Exists,
+    Exists(String),
     /// No topic can have that name.
     Name(TopicNameFault),
     /// Another topic's name differs by dots and underscores only.
     Collides {
+        /// The name.
+        name: String,
         /// The other topic.
         with: String,
     },
@@ -89,13 +91,16 @@ pub enum CreateTopicRefusal {
         /// How many brokers could hold one.
         brokers: usize,
     },
-    /// A count stands beside an assignment.
-    CountBesideAssignment,
-    /// An assignment by hand cannot be.
-    Assignment {
-        /// The sentence.
-        message: String,
-    },
+    /// A count of partitions stands beside an assignment.
+    PartitionCountBesideAssignment,
+    /// A count of replicas stands beside an assignment.
+    ReplicationFactorBesideAssignment,
+    /// Replicas that are given by hand cannot be.
+    Assignment(AssignmentFault),
+    /// A partition is given replicas twice.
+    AssignedTwice(PartitionIndex),
+    /// The partitions that are given replicas are not numbered from 0 on.
+    AssignmentGap,
     /// More partitions than one request may create.
     TooManyPartitions,
 }
@@ -103,15 +108,18 @@ pub enum CreateTopicRefusal {
 impl Refusal for CreateTopicRefusal {
     fn code(&self) -> ErrorCode {
         match self {
-            Self::DuplicateName | Self::MetadataTopic | Self::CountBesideAssignment => {
-                ErrorCode::InvalidRequest
-            }
-            Self::Exists => ErrorCode::TopicAlreadyExists,
+            Self::DuplicateName
+            | Self::MetadataTopic
+            | Self::PartitionCountBesideAssignment
+            | Self::ReplicationFactorBesideAssignment => ErrorCode::InvalidRequest,
+            Self::Exists(_) => ErrorCode::TopicAlreadyExists,
             Self::Name(_) | Self::Collides { .. } => ErrorCode::InvalidTopicException,
             Self::Config { .. } => ErrorCode::InvalidConfig,
             Self::PartitionCount(_) => ErrorCode::InvalidPartitions,
             Self::ReplicationFactor(_) | Self::TooFewBrokers { .. } => ErrorCode::InvalidReplicationFactor,
-            Self::Assignment { .. } => ErrorCode::InvalidReplicaAssignment,
+            Self::Assignment(_) | Self::AssignedTwice(_) | Self::AssignmentGap => {
+                ErrorCode::InvalidReplicaAssignment
+            }
             Self::TooManyPartitions => ErrorCode::PolicyViolation,
         }
     }
@@ -121,13 +129,20 @@ impl core::fmt::Display for CreateTopicRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::DuplicateName => f.write_str("Duplicate topic name."),
-            Self::MetadataTopic => f.write_str("The metadata log cannot be created as a topic."),
-            Self::Exists => f.write_str("There is a topic of this name already."),
-            Self::Name(fault) => fault.fmt(f),
-            Self::Collides { with } => {
-                write!(f, "The name differs from that of the topic {with} by . and _ only.")
+            Self::MetadataTopic => {
+                write!(f, "Creation of internal topic {METADATA_TOPIC} is prohibited.")
             }
-            Self::Config { message } | Self::Assignment { message } => f.write_str(message),
+            Self::Exists(name) => write!(f, "Topic '{name}' already exists."),
+            Self::Name(fault) => fault.fmt(f),
+            Self::Collides { name, with } => {
+                write!(f, "Topic '{name}' collides with existing topic: {with}")
+            }
+            Self::Config { message } => f.write_str(message),
+            Self::Assignment(fault) => fault.fmt(f),
+            Self::AssignedTwice(index) => {
+                write!(f, "Found multiple manual partition assignments for partition {index}")
+            }
+            Self::AssignmentGap => f.write_str("partitions should be a consecutive 0-based integer sequence"),
             Self::PartitionCount(_) => {
                 f.write_str("Number of partitions was set to an invalid non-positive value.")
             }
@@ -138,31 +153,18 @@ impl core::fmt::Display for CreateTopicRefusal {
                 write!(
                     f,
                     "Unable to replicate the partition {replication_factor} time(s): The target replication factor of \
-                     {replication_factor} cannot be reached because only {brokers} broker(s) are registered."
+                     {replication_factor} cannot be reached because only {brokers} broker(s) are registered or some brokers \
+                     have all their log directories cordoned."
                 )
             }
-            Self::CountBesideAssignment => {
-                f.write_str("Both counts must be -1 when the replicas are assigned by hand.")
-            }
-            Self::TooManyPartitions => {
-                write!(f, "One request may create at most {NEW_PARTITIONS_PER_REQUEST_MAX} partitions.")
-            }
+            Self::PartitionCountBesideAssignment => f.write_str(
+                "A manual partition assignment was specified, but numPartitions was not set to -1.",
+            ),
+            Self::ReplicationFactorBesideAssignment => f.write_str(
+                "A manual partition assignment was specified, but replication factor was not set to -1.",
+            ),
+            Self::TooManyPartitions => f.write_str("Excessively large number of partitions per request."),
         }
-    }
-}
-
-impl CreateTopicRefusal {
-    /// The text for the client, in Kafka's words where tools read them ("already exists").
-    ///
-    /// Source: Kafka ReplicationControlManager.createTopics, validateNewTopicNames.
-    pub fn text(&self, topic: &str) -> String {
-        if *self == Self::Exists {
-            return alloc::format!("Topic '{topic}' already exists.");
-        }
-        if let Self::Collides { with } = self {
-            return alloc::format!("Topic '{topic}' collides with existing topic: {with}");
-        }
-        alloc::format!("{self}")
     }
 }
 
@@ -226,11 +228,11 @@ impl Controller {
             return Err(CreateTopicRefusal::MetadataTopic);
         }
         if self.image().topics.by_name(&topic.name).is_some() {
-            return Err(CreateTopicRefusal::Exists);
+            return Err(CreateTopicRefusal::Exists(topic.name.clone()));
         }
         topic_name::check(&topic.name).map_err(CreateTopicRefusal::Name)?;
         if let Some(with) = forms.get(&topic_name::collision_form(&topic.name)) {
-            return Err(CreateTopicRefusal::Collides { with: with.clone() });
+            return Err(CreateTopicRefusal::Collides { name: topic.name.clone(), with: with.clone() });
         }
         let configs = given_configs(&topic.configs)?;
         check_topic_config(&configs)?;
@@ -279,34 +281,32 @@ impl Controller {
     }
 
     fn assigned(&self, topic: &NewTopic, budget: usize) -> Result<Vec<Vec<BrokerId>>, CreateTopicRefusal> {
-        use alloc::format;
-        if topic.num_partitions != DEFAULT_COUNT || i32::from(topic.replication_factor) != DEFAULT_COUNT {
-            return Err(CreateTopicRefusal::CountBesideAssignment);
+        if i32::from(topic.replication_factor) != DEFAULT_COUNT {
+            return Err(CreateTopicRefusal::ReplicationFactorBesideAssignment);
+        }
+        if topic.num_partitions != DEFAULT_COUNT {
+            return Err(CreateTopicRefusal::PartitionCountBesideAssignment);
         }
         if topic.assignments.len() > budget {
             return Err(CreateTopicRefusal::TooManyPartitions);
         }
+        let wanted = topic.assignments[0].1.len();
         let mut by_index = BTreeMap::new();
         for (index, replicas) in &topic.assignments {
-            let fault = |fault: AssignmentFault| CreateTopicRefusal::Assignment {
-                message: format!("The replicas of partition {index} cannot be: {fault}."),
-            };
-            placement::check_assignment(self.image(), replicas).map_err(fault)?;
-            if by_index.insert(*index, replicas.clone()).is_some() {
-                let message = format!("Partition {index} is assigned twice.");
-                return Err(CreateTopicRefusal::Assignment { message });
+            if by_index.contains_key(index) {
+                return Err(CreateTopicRefusal::AssignedTwice(*index));
             }
+            placement::check_assignment(self.image(), replicas, *index)
+                .map_err(CreateTopicRefusal::Assignment)?;
+            let found = replicas.len();
+            if found != wanted {
+                return Err(CreateTopicRefusal::Assignment(AssignmentFault::OtherLength { found, wanted }));
+            }
+            by_index.insert(*index, replicas.clone());
         }
         let is_dense = by_index.keys().enumerate().all(|(at, index)| usize::try_from(index.0) == Ok(at));
         if !is_dense {
-            let message = "The partitions assigned must be numbered from 0 without a gap.".to_string();
-            return Err(CreateTopicRefusal::Assignment { message });
-        }
-        let mut lengths = by_index.values().map(Vec::len);
-        let first = lengths.next();
-        if lengths.any(|length| Some(length) != first) {
-            let message = "Every partition must have the same number of replicas.".to_string();
-            return Err(CreateTopicRefusal::Assignment { message });
+            return Err(CreateTopicRefusal::AssignmentGap);
         }
         Ok(by_index.into_values().collect())
     }
@@ -359,12 +359,11 @@ impl Controller {
 fn given_configs(
     configs: &[(String, Option<String>)],
 ) -> Result<BTreeMap<String, String>, CreateTopicRefusal> {
-    let mut given = BTreeMap::new();
-    for (name, value) in configs {
-        let value = value.clone().ok_or_else(|| CreateTopicRefusal::Config {
-            message: alloc::format!("The key {name} has no value."),
-        })?;
-        given.insert(name.clone(), value);
+    let nulls = configs.iter().filter(|(_, value)| value.is_none()).map(|(name, _)| name.as_str());
+    let nulls: Vec<&str> = nulls.collect();
+    if !nulls.is_empty() {
+        let message = alloc::format!("Null value not supported for topic configs: {}", nulls.join(","));
+        return Err(CreateTopicRefusal::Config { message });
     }
-    Ok(given)
+    Ok(configs.iter().filter_map(|(name, value)| Some((name.clone(), value.clone()?))).collect())
 }

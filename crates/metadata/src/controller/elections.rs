@@ -35,12 +35,14 @@ pub struct ElectionOutcome {
 }
 
 /// Why nobody was elected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ElectionRefusal {
     /// There is no such kind of election.
-    UnknownType,
-    /// No topic has that name, or it has no such partition.
-    UnknownPartition,
+    UnknownType(ElectionType),
+    /// No topic has that name.
+    UnknownTopic(String),
+    /// The topic has no such partition.
+    UnknownPartition(String, PartitionIndex),
     /// The leader is who it should be.
     NotNeeded,
     /// The preferred replica is not in sync or not alive.
@@ -52,8 +54,8 @@ pub enum ElectionRefusal {
 impl Refusal for ElectionRefusal {
     fn code(&self) -> ErrorCode {
         match self {
-            Self::UnknownType => ErrorCode::InvalidRequest,
-            Self::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+            Self::UnknownType(_) => ErrorCode::InvalidRequest,
+            Self::UnknownTopic(_) | Self::UnknownPartition(..) => ErrorCode::UnknownTopicOrPartition,
             Self::NotNeeded => ErrorCode::ElectionNotNeeded,
             Self::PreferredNotAvailable => ErrorCode::PreferredLeaderNotAvailable,
             Self::NobodyAvailable => ErrorCode::EligibleLeadersNotAvailable,
@@ -63,13 +65,14 @@ impl Refusal for ElectionRefusal {
 
 impl core::fmt::Display for ElectionRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::UnknownType => "There is no such kind of election.",
-            Self::UnknownPartition => "There is no such partition.",
-            Self::NotNeeded => "Leader election not needed for topic partition.",
-            Self::PreferredNotAvailable => "The preferred replica is not in sync, or not alive.",
-            Self::NobodyAvailable => "No replica is alive.",
-        })
+        match self {
+            Self::UnknownType(ElectionType(kind)) => write!(f, "Unknown election type {kind}"),
+            Self::UnknownTopic(name) => write!(f, "No such topic as {name}"),
+            Self::UnknownPartition(name, index) => write!(f, "No such partition as {name}-{index}"),
+            Self::NotNeeded | Self::PreferredNotAvailable | Self::NobodyAvailable => {
+                f.write_str(self.code().sentence())
+            }
+        }
     }
 }
 
@@ -105,7 +108,7 @@ impl Controller {
             }
             topics.push((name.clone(), results));
         }
-        let result = if is_known { Ok(()) } else { Err(ElectionRefusal::UnknownType) };
+        let result = if is_known { Ok(()) } else { Err(ElectionRefusal::UnknownType(election)) };
         self.write(records, token, Reply::ElectLeaders(ElectionOutcome { result, topics }))
     }
 
@@ -115,21 +118,17 @@ impl Controller {
         name: &str,
         index: PartitionIndex,
     ) -> Result<PartitionChangeRecord, ElectionRefusal> {
-        let find = || {
-            let topic = self.image().topics.by_name(name)?;
-            Some((&**topic, topic.partitions.get(&index)?))
+        let elect = match election {
+            ElectionType::PREFERRED => Self::elect_preferred,
+            ElectionType::UNCLEAN => Self::elect_any,
+            ElectionType(_) => return Err(ElectionRefusal::UnknownType(election)),
         };
-        match election {
-            ElectionType::PREFERRED => {
-                let (topic, partition) = find().ok_or(ElectionRefusal::UnknownPartition)?;
-                self.elect_preferred(topic, index, partition)
-            }
-            ElectionType::UNCLEAN => {
-                let (topic, partition) = find().ok_or(ElectionRefusal::UnknownPartition)?;
-                self.elect_any(topic, index, partition)
-            }
-            ElectionType(_) => Err(ElectionRefusal::UnknownType),
-        }
+        let topic = self.image().topics.by_name(name);
+        let topic = topic.ok_or_else(|| ElectionRefusal::UnknownTopic(name.to_string()))?;
+        let partition = topic.partitions.get(&index);
+        let partition =
+            partition.ok_or_else(|| ElectionRefusal::UnknownPartition(name.to_string(), index))?;
+        elect(self, topic, index, partition)
     }
 
     fn elect_preferred(

@@ -35,11 +35,12 @@ pub use create_partitions::{CreatePartitionsRefusal, MorePartitions};
 pub use create_topics::{CreateTopicRefusal, CreatedTopic, NewTopic};
 pub use delete_topics::{DeleteTopicRefusal, DeletedTopic, TopicRef};
 pub use elections::{ElectionOutcome, ElectionRefusal, ElectionType};
+pub use placement::AssignmentFault;
 pub use quotas::{QuotaChange, QuotaChanges, QuotaRefusal};
 pub use reassignments::{Reassignment, ReassignmentRefusal};
 pub use request::{ControllerRefusal, ItemResult, Reply, Request};
 pub use scram::{ScramChanges, ScramDeletion, ScramRefusal, ScramUpsertion};
-pub use update_features::{FeatureUpdate, UpdateFeaturesRefusal};
+pub use update_features::{FeatureFault, FeatureUpdate, UpdateFeaturesRefusal};
 
 use crate::config::{ConfigView, StaticConfig};
 use crate::image::{BrokerEpoch, Image, ImageFold, ReplayError};

@@ -35,30 +35,57 @@ pub(super) fn place(
 
 /// What a list of replicas given by hand can get wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum AssignmentFault {
+pub enum AssignmentFault {
     /// It is empty.
     Empty,
     /// It names a broker twice.
     Twice(BrokerId),
     /// It names a broker that is not registered.
     Unknown(BrokerId),
+    /// It is longer than that of the partitions before.
+    OtherLength {
+        /// How many brokers it names.
+        found: usize,
+        /// How many the partitions before have.
+        wanted: usize,
+    },
     /// All brokers that it names are fenced or shutting down.
-    NoneAlive,
+    NoneAlive(PartitionIndex),
 }
 
 impl core::fmt::Display for AssignmentFault {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Empty => f.write_str("the list of brokers is empty"),
-            Self::Twice(id) => write!(f, "broker {id} is named twice"),
-            Self::Unknown(id) => write!(f, "broker {id} is not registered"),
-            Self::NoneAlive => f.write_str("every broker named is fenced or shutting down"),
+            Self::Empty => f.write_str("The manual partition assignment includes an empty replica list."),
+            Self::Twice(id) => {
+                write!(f, "The manual partition assignment includes the broker {id} more than once.")
+            }
+            Self::Unknown(id) => write!(
+                f,
+                "The manual partition assignment includes broker {id}, but no such broker is registered."
+            ),
+            Self::OtherLength { found, wanted } => write!(
+                f,
+                "The manual partition assignment includes a partition with {found} replica(s), but this is not consistent \
+                 with previous partitions, which have {wanted} replica(s)."
+            ),
+            Self::NoneAlive(index) => write!(
+                f,
+                "All brokers specified in the manual partition assignment for partition {index} are fenced or in controlled \
+                 shutdown."
+            ),
         }
     }
 }
 
-/// Checks a list of replicas that was given by hand.
-pub(super) fn check_assignment(image: &Image, replicas: &[BrokerId]) -> Result<(), AssignmentFault> {
+/// Checks a list of replicas that was given by hand for partition number `index`.
+///
+/// Source: Kafka ReplicationControlManager.validateManualPartitionAssignment.
+pub(super) fn check_assignment(
+    image: &Image,
+    replicas: &[BrokerId],
+    index: PartitionIndex,
+) -> Result<(), AssignmentFault> {
     if replicas.is_empty() {
         return Err(AssignmentFault::Empty);
     }
@@ -71,7 +98,11 @@ pub(super) fn check_assignment(image: &Image, replicas: &[BrokerId]) -> Result<(
             return Err(AssignmentFault::Unknown(*id));
         }
     }
-    if replicas.iter().any(|id| is_eligible(image, *id)) { Ok(()) } else { Err(AssignmentFault::NoneAlive) }
+    if replicas.iter().any(|id| is_eligible(image, *id)) {
+        Ok(())
+    } else {
+        Err(AssignmentFault::NoneAlive(index))
+    }
 }
 
 /// A new partition: epochs begin at 0, the in-sync set holds who is alive, the first of them leads.

@@ -37,14 +37,24 @@ pub struct QuotaChange {
 pub enum QuotaRefusal {
     /// It has no parts.
     EmptyEntity,
-    /// A part is neither user, client-id nor ip, or has an empty name, or parts do not go together.
-    InvalidEntity,
+    /// A part is neither user, client-id nor ip.
+    UnknownType(String),
+    /// A part of that type has an empty name.
+    EmptyName(String),
+    /// An address stands beside a user or a client id.
+    MixedEntity,
     /// The name of an ip entity is no address.
     InvalidIp(String),
     /// The entity has no such quota.
     UnknownKey(String),
-    /// The value is not positive, or not whole where it must be.
-    InvalidValue(String),
+    /// The value is not positive.
+    NotPositive(String),
+    /// The value is infinite, or no number.
+    NotFinite(String),
+    /// The value has a fraction, and must be whole.
+    Fraction(String),
+    /// The value does not fit that type.
+    TooLarge(String, &'static str),
 }
 
 impl Refusal for QuotaRefusal {
@@ -56,15 +66,19 @@ impl Refusal for QuotaRefusal {
 impl core::fmt::Display for QuotaRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::EmptyEntity => f.write_str("A quota needs somebody to be for."),
-            Self::InvalidEntity => f.write_str(
-                "A quota is for a user, a client-id or both, or for an ip, each with a name or none.",
+            Self::EmptyEntity => f.write_str("Invalid empty client quota entity"),
+            Self::UnknownType(kind) => write!(f, "Unhandled client quota entity type: {kind}"),
+            Self::EmptyName(kind) => write!(f, "Empty {kind} not supported"),
+            // The missing blank is Kafka's.
+            Self::MixedEntity => f.write_str(
+                "Invalid quota entity combination, IP entity shouldnot be combined with User or ClientId",
             ),
-            Self::InvalidIp(name) => write!(f, "{name} is no address."),
-            Self::UnknownKey(key) => write!(f, "There is no quota {key} for this entity."),
-            Self::InvalidValue(key) => {
-                write!(f, "The value of {key} must be positive, and whole unless a percentage.")
-            }
+            Self::InvalidIp(name) => write!(f, "{name} is not a valid IP or resolvable host."),
+            Self::UnknownKey(key) => write!(f, "Invalid configuration key {key}"),
+            Self::NotPositive(key) => write!(f, "Quota {key} must be greater than 0"),
+            Self::NotFinite(key) => write!(f, "Quota {key} must be a finite number"),
+            Self::Fraction(key) => write!(f, "{key} cannot be a fractional value."),
+            Self::TooLarge(key, kind) => write!(f, "Proposed value for {key} is too large for {kind}."),
         }
     }
 }
@@ -72,15 +86,28 @@ impl core::fmt::Display for QuotaRefusal {
 const USER: &str = "user";
 const CLIENT_ID: &str = "client-id";
 const IP: &str = "ip";
-/// Quotas of users and client ids, and whether their values are whole.
-const CLIENT_KEYS: [(&str, bool); 4] = [
-    ("consumer_byte_rate", true),
-    ("controller_mutation_rate", false),
-    ("producer_byte_rate", true),
-    ("request_percentage", false),
+/// What the values of a quota are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Measure {
+    /// Whole, of 32 bits.
+    Int,
+    /// Whole, of 64 bits.
+    Long,
+    /// With a fraction.
+    Double,
+}
+
+/// Quotas of users and client ids.
+///
+/// Source: Kafka QuotaConfig.
+const CLIENT_KEYS: [(&str, Measure); 4] = [
+    ("consumer_byte_rate", Measure::Long),
+    ("controller_mutation_rate", Measure::Double),
+    ("producer_byte_rate", Measure::Long),
+    ("request_percentage", Measure::Double),
 ];
 /// Quotas of addresses.
-const IP_KEYS: [(&str, bool); 1] = [("connection_creation_rate", true)];
+const IP_KEYS: [(&str, Measure); 1] = [("connection_creation_rate", Measure::Int)];
 
 impl Controller {
     pub(super) fn alter_client_quotas(
@@ -107,17 +134,11 @@ impl Controller {
         let current = self.image().client_quotas.get(&entity);
         let mut records = Vec::new();
         for change in &entry.changes {
-            let is_whole = keys
-                .iter()
-                .find(|(key, _)| *key == change.key)
-                .map(|(_, is_whole)| *is_whole)
-                .ok_or_else(|| QuotaRefusal::UnknownKey(change.key.clone()))?;
+            let measure = keys.iter().find(|(key, _)| *key == change.key).map(|(_, measure)| *measure);
+            let measure = measure.ok_or_else(|| QuotaRefusal::UnknownKey(change.key.clone()))?;
             let old = current.and_then(|quotas| quotas.get(&change.key)).map(|value| value.get());
             if let Some(value) = change.value {
-                let is_good = value > 0.0 && value.is_finite() && (!is_whole || is_whole_number(value));
-                if !is_good {
-                    return Err(QuotaRefusal::InvalidValue(change.key.clone()));
-                }
+                check_value(&change.key, measure, value)?;
             }
             if old != change.value {
                 records.push(record(&entity, change));
@@ -128,15 +149,22 @@ impl Controller {
 }
 
 /// Checks an entity; the quotas that it may have.
-fn check_entity(entity: &QuotaEntity) -> Result<&'static [(&'static str, bool)], QuotaRefusal> {
+///
+/// Differs from Kafka: names of hosts are not looked up, and an address is written in full.
+fn check_entity(entity: &QuotaEntity) -> Result<&'static [(&'static str, Measure)], QuotaRefusal> {
     if entity.is_empty() {
         return Err(QuotaRefusal::EmptyEntity);
     }
-    let is_known = |kind: &String| [USER, CLIENT_ID, IP].contains(&kind.as_str());
-    let is_nameless = entity.values().any(|name| name.as_deref() == Some(""));
-    let is_mixed = entity.contains_key(IP) && entity.len() > 1;
-    if is_nameless || is_mixed || !entity.keys().all(is_known) {
-        return Err(QuotaRefusal::InvalidEntity);
+    for (kind, name) in entity {
+        if ![USER, CLIENT_ID, IP].contains(&kind.as_str()) {
+            return Err(QuotaRefusal::UnknownType(kind.clone()));
+        }
+        if name.as_deref() == Some("") {
+            return Err(QuotaRefusal::EmptyName(kind.clone()));
+        }
+    }
+    if entity.contains_key(IP) && entity.len() > 1 {
+        return Err(QuotaRefusal::MixedEntity);
     }
     match entity.get(IP) {
         Some(Some(name)) if name.parse::<IpAddr>().is_err() => Err(QuotaRefusal::InvalidIp(name.to_string())),
@@ -145,10 +173,27 @@ fn check_entity(entity: &QuotaEntity) -> Result<&'static [(&'static str, bool)],
     }
 }
 
-/// Whether a positive number has no fraction; numbers too large for one have none.
-fn is_whole_number(value: f64) -> bool {
-    const EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
-    value >= EXACT_BELOW || (value as i64) as f64 == value
+/// Source: Kafka ClientQuotaControlManager.validateQuotaKeyValue.
+fn check_value(key: &str, measure: Measure, value: f64) -> Result<(), QuotaRefusal> {
+    /// How far from a whole number a value may be to count as one.
+    const WHOLE_WITHIN: f64 = 1e-6;
+    let key = || key.to_string();
+    if !value.is_finite() {
+        return Err(QuotaRefusal::NotFinite(key()));
+    }
+    if value <= 0.0 {
+        return Err(QuotaRefusal::NotPositive(key()));
+    }
+    let (most, type_name) = match measure {
+        Measure::Double => return Ok(()),
+        Measure::Int => (i32::MAX as f64, "an INT"),
+        Measure::Long => (i64::MAX as f64, "a LONG"),
+    };
+    if value > most {
+        return Err(QuotaRefusal::TooLarge(key(), type_name));
+    }
+    let distance = value - (value as i64) as f64;
+    if distance > WHOLE_WITHIN { Err(QuotaRefusal::Fraction(key())) } else { Ok(()) }
 }
 
 fn record(entity: &QuotaEntity, change: &QuotaChange) -> MetadataRecord {

@@ -11,7 +11,7 @@ use fencepost_records::persisted::partition_change_record::PartitionChangeRecord
 use fencepost_types::{BrokerId, ErrorCode, PartitionIndex};
 
 use super::leadership::{self, is_eligible};
-use super::placement::check_assignment;
+use super::placement::{AssignmentFault, check_assignment};
 use super::{Controller, Decided, Reply};
 use crate::image::numbers;
 
@@ -29,42 +29,57 @@ pub struct Reassignment {
 }
 
 /// Why a partition stays where it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ReassignmentRefusal {
-    /// There is no such partition.
-    UnknownPartition,
+    /// No topic has that name.
+    UnknownTopic(String),
+    /// The topic has no such partition.
+    UnknownPartition(String, PartitionIndex),
     /// There is nothing to cancel.
     NothingToCancel,
-    /// The replicas cannot be: none, one twice, or one that is not registered.
-    InvalidReplicas,
+    /// The replicas cannot be.
+    Replicas(AssignmentFault),
+    /// A replica would have to be filled first.
+    NewReplica(BrokerId),
     /// No replica that stays is in sync.
     NobodyInSync,
     /// There would be more or fewer replicas, which the request rules out.
-    ReplicationFactorChanges,
+    ReplicationFactorChanges {
+        /// How many there are.
+        from: usize,
+        /// How many there would be.
+        to: usize,
+    },
 }
 
 impl Refusal for ReassignmentRefusal {
     fn code(&self) -> ErrorCode {
         match self {
-            Self::UnknownPartition => ErrorCode::UnknownTopicOrPartition,
+            Self::UnknownTopic(_) | Self::UnknownPartition(..) => ErrorCode::UnknownTopicOrPartition,
             Self::NothingToCancel => ErrorCode::NoReassignmentInProgress,
-            Self::InvalidReplicas | Self::NobodyInSync => ErrorCode::InvalidReplicaAssignment,
-            Self::ReplicationFactorChanges => ErrorCode::InvalidReplicationFactor,
+            Self::Replicas(_) | Self::NewReplica(_) | Self::NobodyInSync => {
+                ErrorCode::InvalidReplicaAssignment
+            }
+            Self::ReplicationFactorChanges { .. } => ErrorCode::InvalidReplicationFactor,
         }
     }
 }
 
 impl core::fmt::Display for ReassignmentRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(match self {
-            Self::UnknownPartition => "There is no such partition.",
-            Self::NothingToCancel => "No reassignment of this partition is going on.",
-            Self::InvalidReplicas => "The replicas must be registered brokers, at least one, each once.",
-            Self::NobodyInSync => "None of the replicas that would stay is in sync.",
-            Self::ReplicationFactorChanges => {
-                "The number of replicas would change, which the request rules out."
+        match self {
+            Self::UnknownTopic(name) => write!(f, "Unable to find a topic named {name}."),
+            Self::UnknownPartition(name, index) => write!(f, "Unable to find partition {name}:{index}."),
+            Self::NothingToCancel => f.write_str(self.code().sentence()),
+            Self::Replicas(fault) => fault.fmt(f),
+            Self::NewReplica(id) => {
+                write!(f, "Broker {id} has no replica of this partition, and this node cannot fill one.")
             }
-        })
+            Self::NobodyInSync => f.write_str("None of the replicas that would stay is in sync."),
+            Self::ReplicationFactorChanges { from, to } => {
+                write!(f, "The replication factor is changed from {from} to {to}")
+            }
+        }
     }
 }
 
@@ -85,9 +100,12 @@ impl Controller {
     }
 
     fn reassign(&self, asked: &Reassignment) -> Result<Option<PartitionChangeRecord>, ReassignmentRefusal> {
-        let topic = self.image().topics.by_name(&asked.topic).ok_or(ReassignmentRefusal::UnknownPartition)?;
-        let partition =
-            topic.partitions.get(&asked.partition).ok_or(ReassignmentRefusal::UnknownPartition)?;
+        let topic = self.image().topics.by_name(&asked.topic);
+        let topic = topic.ok_or_else(|| ReassignmentRefusal::UnknownTopic(asked.topic.clone()))?;
+        let partition = topic
+            .partitions
+            .get(&asked.partition)
+            .ok_or_else(|| ReassignmentRefusal::UnknownPartition(asked.topic.clone(), asked.partition))?;
         let mut change = leadership::unchanged(topic.id, asked.partition);
         let target = match &asked.replicas {
             Some(replicas) => replicas.clone(),
@@ -97,14 +115,14 @@ impl Controller {
                 partition.replicas.iter().copied().filter(|id| !is_added(id)).collect()
             }
         };
-        let count = partition.replicas.len() - partition.adding_replicas.len();
-        if asked.replicas.is_some() && !asked.may_change_replication_factor && target.len() != count {
-            return Err(ReassignmentRefusal::ReplicationFactorChanges);
+        check_assignment(self.image(), &target, asked.partition).map_err(ReassignmentRefusal::Replicas)?;
+        let from = partition.replicas.len() - partition.adding_replicas.len();
+        let to = target.len();
+        if asked.replicas.is_some() && !asked.may_change_replication_factor && to != from {
+            return Err(ReassignmentRefusal::ReplicationFactorChanges { from, to });
         }
-        check_assignment(self.image(), &target).map_err(|_| ReassignmentRefusal::InvalidReplicas)?;
-        let is_new = |id: &BrokerId| !partition.replicas.contains(id);
-        if target.iter().any(is_new) {
-            return Err(ReassignmentRefusal::InvalidReplicas);
+        if let Some(new) = target.iter().find(|id| !partition.replicas.contains(id)) {
+            return Err(ReassignmentRefusal::NewReplica(*new));
         }
         if target == partition.replicas && !partition.is_reassigning() {
             return Ok(None);

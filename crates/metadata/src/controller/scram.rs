@@ -88,12 +88,12 @@ impl Refusal for ScramRefusal {
 impl core::fmt::Display for ScramRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Duplicate => f.write_str("A request changes one credential of a user, once."),
-            Self::UnknownMechanism => f.write_str("There is no such SCRAM mechanism."),
-            Self::NoName => f.write_str("A user needs a name."),
-            Self::NotFound => f.write_str("The user has no such credential."),
-            Self::TooFewIterations => write!(f, "At least {ITERATIONS_MIN} iterations are needed."),
-            Self::TooManyIterations => write!(f, "At most {ITERATIONS_MAX} iterations are taken."),
+            Self::Duplicate => f.write_str("A user credential cannot be altered twice in the same request"),
+            Self::UnknownMechanism => f.write_str("Unknown SCRAM mechanism"),
+            Self::NoName => f.write_str("Username must not be empty"),
+            Self::NotFound => f.write_str("Attempt to delete a user credential that does not exist"),
+            Self::TooFewIterations => f.write_str("Too few iterations"),
+            Self::TooManyIterations => f.write_str("Too many iterations"),
         }
     }
 }

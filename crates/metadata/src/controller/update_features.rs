@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use fencepost_coordinator::{Refusal, Token};
 use fencepost_records::persisted::config_record::ConfigRecord;
 use fencepost_records::persisted::feature_level_record::FeatureLevelRecord;
-use fencepost_types::ErrorCode;
+use fencepost_types::{BrokerId, ErrorCode};
 
 use super::{Controller, Decided, Reply};
 use crate::features::{self, ELIGIBLE_LEADER_REPLICAS_VERSION, KRAFT_VERSION, METADATA_VERSION};
@@ -33,56 +33,54 @@ const UPGRADE: i8 = 1;
 const SAFE_DOWNGRADE: i8 = 2;
 const UNSAFE_DOWNGRADE: i8 = 3;
 
-/// Why no level is finalized.
+/// Why no level is finalized: the update at fault, and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum UpdateFeaturesRefusal {
+pub struct UpdateFeaturesRefusal {
+    /// The feature.
+    pub feature: String,
+    /// The level asked for.
+    pub level: i16,
+    /// What is wrong.
+    pub fault: FeatureFault,
+}
+
+/// What is wrong with the update of a feature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FeatureFault {
     /// We have no such feature.
-    UnknownFeature(String),
+    UnknownFeature {
+        /// This node.
+        node_id: BrokerId,
+    },
     /// There is no such kind of update.
-    UnknownUpgradeType(i8),
+    UnknownUpgradeType,
+    /// Levels begin at 0.
+    Negative,
     /// The level lies outside what we support.
     UnsupportedLevel {
-        /// The feature.
-        feature: String,
-        /// The level.
-        level: i16,
+        /// This node.
+        node_id: BrokerId,
         /// What we support.
         supported: LevelRange,
     },
     /// The level goes down, and the kind of update says up.
-    Downgrade {
-        /// The feature.
-        feature: String,
-        /// The level in force.
-        from: i16,
-        /// The level asked for.
-        to: i16,
-    },
+    Downgrade,
     /// The level goes up, and the kind of update says down.
-    Upgrade {
-        /// The feature.
-        feature: String,
-        /// The level in force.
-        from: i16,
-        /// The level asked for.
-        to: i16,
-    },
+    Upgrade,
     /// Going down would lose what records say.
     LossyDowngrade {
         /// The level in force.
         from: i16,
-        /// The level asked for.
-        to: i16,
     },
     /// The feature needs a higher metadata.version.
     NeedsMetadataVersion {
-        /// The feature.
-        feature: String,
         /// The level it needs.
         needs: i16,
     },
-    /// The level of the quorum changes with its control records, not here.
-    KraftVersion,
+    /// The level of the quorum goes up with its control records, not here.
+    KraftUpgrade,
+    /// The level of the quorum never goes down.
+    KraftDowngrade,
 }
 
 impl Refusal for UpdateFeaturesRefusal {
@@ -93,32 +91,48 @@ impl Refusal for UpdateFeaturesRefusal {
 
 impl core::fmt::Display for UpdateFeaturesRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("No feature was updated: ")?;
-        match self {
-            Self::UnknownFeature(name) => write!(f, "there is no feature {name:?}."),
-            Self::UnknownUpgradeType(kind) => write!(f, "there is no kind of update {kind}."),
-            Self::UnsupportedLevel { feature, level, supported: LevelRange { min, max } } => {
-                write!(f, "{feature} can be {min} to {max}, not {level}.")
+        f.write_str("The update failed for all features since the following feature had an error: ")?;
+        let Self { feature, level, fault } = self;
+        match fault {
+            FeatureFault::LossyDowngrade { .. } => write!(f, "Invalid {METADATA_VERSION} {level}. ")?,
+            FeatureFault::UnknownFeature { .. }
+            | FeatureFault::UnknownUpgradeType
+            | FeatureFault::Negative
+            | FeatureFault::UnsupportedLevel { .. }
+            | FeatureFault::Downgrade
+            | FeatureFault::Upgrade
+            | FeatureFault::NeedsMetadataVersion { .. }
+            | FeatureFault::KraftUpgrade
+            | FeatureFault::KraftDowngrade => {
+                write!(f, "Invalid update version {level} for feature {feature}. ")?;
             }
-            Self::Downgrade { feature, from, to } => {
+        }
+        match fault {
+            FeatureFault::UnknownFeature { node_id } => {
+                write!(f, "Local controller {node_id} does not support this feature.")
+            }
+            FeatureFault::UnknownUpgradeType => {
+                f.write_str("The controller does not support the given upgrade type.")
+            }
+            FeatureFault::Negative => f.write_str("A feature version cannot be less than 0."),
+            FeatureFault::UnsupportedLevel { node_id, supported: LevelRange { min, max } } => {
+                write!(f, "Local controller {node_id} only supports versions {min}-{max}")
+            }
+            FeatureFault::Downgrade => f.write_str(
+                "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.",
+            ),
+            FeatureFault::Upgrade => f.write_str("Can't downgrade to a newer version."),
+            FeatureFault::LossyDowngrade { from } => {
+                let (from, to) = (MetadataVersion(*from).name(), MetadataVersion(*level).name());
                 write!(
                     f,
-                    "{feature} would go from {from} down to {to}, which has to be asked for as a downgrade."
+                    "Unsupported metadata.version downgrade from {from} to {to}. Refusing to perform the requested downgrade \
+                     because it might delete metadata information."
                 )
             }
-            Self::Upgrade { feature, from, to } => {
-                write!(
-                    f,
-                    "{feature} would go from {from} up to {to}, which is not the downgrade that was asked for."
-                )
-            }
-            Self::LossyDowngrade { from, to } => {
-                write!(f, "metadata.version cannot go from {from} down to {to}: records would lose fields.")
-            }
-            Self::NeedsMetadataVersion { feature, needs } => {
-                write!(f, "{feature} needs metadata.version {needs}.")
-            }
-            Self::KraftVersion => f.write_str("kraft.version is not changed this way."),
+            FeatureFault::NeedsMetadataVersion { needs } => write!(f, "It needs metadata.version {needs}."),
+            FeatureFault::KraftUpgrade => f.write_str("It is not raised this way."),
+            FeatureFault::KraftDowngrade => f.write_str("Can't downgrade the version of this feature."),
         }
     }
 }
@@ -148,51 +162,63 @@ impl Controller {
     }
 
     fn update_feature(&self, update: &FeatureUpdate) -> Result<Vec<MetadataRecord>, UpdateFeaturesRefusal> {
-        let feature = update.feature.clone();
-        let current = self.image().feature_level(&feature);
-        let supported = self.range_of(&feature, current)?;
+        let FeatureUpdate { feature, level, .. } = update.clone();
+        self.records_of_update(update).map_err(|fault| UpdateFeaturesRefusal { feature, level, fault })
+    }
+
+    /// The checks come in Kafka's order.
+    fn records_of_update(&self, update: &FeatureUpdate) -> Result<Vec<MetadataRecord>, FeatureFault> {
+        let (feature, level) = (update.feature.as_str(), update.level);
         if !(UPGRADE..=UNSAFE_DOWNGRADE).contains(&update.upgrade_type) {
-            return Err(UpdateFeaturesRefusal::UnknownUpgradeType(update.upgrade_type));
+            return Err(FeatureFault::UnknownUpgradeType);
         }
-        let level = update.level;
+        if level < 0 {
+            return Err(FeatureFault::Negative);
+        }
+        let current = self.image().feature_level(feature);
+        let supported = self.range_of(feature, current)?;
         if !(supported.min..=supported.max).contains(&level) {
-            return Err(UpdateFeaturesRefusal::UnsupportedLevel { feature, level, supported });
+            return Err(FeatureFault::UnsupportedLevel { node_id: self.node_id, supported });
         }
         if level == current {
             return Ok(Vec::new());
         }
-        if feature == KRAFT_VERSION {
-            return Err(UpdateFeaturesRefusal::KraftVersion);
-        }
         if level < current && update.upgrade_type < SAFE_DOWNGRADE {
-            return Err(UpdateFeaturesRefusal::Downgrade { feature, from: current, to: level });
+            return Err(FeatureFault::Downgrade);
         }
         if level > current && update.upgrade_type != UPGRADE {
-            return Err(UpdateFeaturesRefusal::Upgrade { feature, from: current, to: level });
+            return Err(FeatureFault::Upgrade);
+        }
+        if feature == KRAFT_VERSION {
+            return Err(if level < current {
+                FeatureFault::KraftDowngrade
+            } else {
+                FeatureFault::KraftUpgrade
+            });
         }
         let is_metadata = feature == METADATA_VERSION;
         if is_metadata && level < current && !MetadataVersion(current).can_lower_to(MetadataVersion(level)) {
-            return Err(UpdateFeaturesRefusal::LossyDowngrade { from: current, to: level });
+            return Err(FeatureFault::LossyDowngrade { from: current });
         }
         let mut records = Vec::new();
         if feature == ELIGIBLE_LEADER_REPLICAS_VERSION && level > current {
             if self.level() < MetadataVersion::ELIGIBLE_LEADER_REPLICAS {
                 let needs = MetadataVersion::ELIGIBLE_LEADER_REPLICAS.0;
-                return Err(UpdateFeaturesRefusal::NeedsMetadataVersion { feature, needs });
+                return Err(FeatureFault::NeedsMetadataVersion { needs });
             }
             records.extend(self.one_min_insync_replicas());
         }
-        records.push(FeatureLevelRecord { name: feature, feature_level: level }.into());
+        records.push(FeatureLevelRecord { name: feature.to_string(), feature_level: level }.into());
         Ok(records)
     }
 
     /// What a feature can be set to: what we serve; a level that we found finalized may also stay or go down.
-    fn range_of(&self, feature: &str, current: i16) -> Result<LevelRange, UpdateFeaturesRefusal> {
+    fn range_of(&self, feature: &str, current: i16) -> Result<LevelRange, FeatureFault> {
         let unserved = features::CLAIMED_UNSERVED.iter().any(|(name, _)| *name == feature);
         match features::supported(feature) {
             Some(range) => Ok(range),
             None if unserved => Ok(LevelRange { min: 0, max: current }),
-            None => Err(UpdateFeaturesRefusal::UnknownFeature(feature.to_string())),
+            None => Err(FeatureFault::UnknownFeature { node_id: self.node_id }),
         }
     }
 

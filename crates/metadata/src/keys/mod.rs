@@ -18,7 +18,7 @@ mod synonyms;
 mod topic;
 mod value;
 
-use alloc::string::ToString;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 pub use rule::{Rule, connection_limits};
@@ -98,6 +98,11 @@ impl Kind {
     /// The number in DescribeConfigs.
     pub fn code(self) -> i8 {
         self as i8
+    }
+
+    /// Kafka's name of a type of numbers.
+    fn java_name(self) -> String {
+        self.name().to_ascii_uppercase()
     }
 
     /// Its name in the documentation.
@@ -242,7 +247,7 @@ impl Key {
     /// Source: Kafka ConfigDef.parseType, ConfigDef.Validator.
     pub fn parse(&self, text: &str) -> Result<Value, InvalidValue> {
         let value = Value::parse(self.kind, text)?;
-        self.rule.check(&value)?;
+        self.rule.check(self.name, &value)?;
         Ok(value)
     }
 
@@ -250,7 +255,9 @@ impl Key {
     pub fn parse_new(&self, text: &str) -> Result<Value, InvalidValue> {
         let value = self.parse(text)?;
         match &self.only {
-            Some(only) if !only.accepts(text) => Err(InvalidValue(only.because.to_string())),
+            Some(only) if !only.accepts(text) => {
+                Err(InvalidValue::new(text, alloc::format!("it {}", only.because)))
+            }
             Some(_) | None => Ok(value),
         }
     }

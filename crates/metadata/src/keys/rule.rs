@@ -37,9 +37,59 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Checks a value of the right type.
-    pub fn check(self, value: &Value) -> Result<(), InvalidValue> {
-        if self.accepts(value) { Ok(()) } else { Err(InvalidValue(format!("must be {}", self.describe()))) }
+    /// Checks a value of the right type, of the key `name`.
+    pub fn check(self, name: &str, value: &Value) -> Result<(), InvalidValue> {
+        if self.accepts(value) { Ok(()) } else { Err(self.fault(name, value)) }
+    }
+
+    /// What a value that is not taken should have been.
+    ///
+    /// Source: Kafka ConfigDef.Range, ValidString, ValidList, NonEmptyString, ThrottledReplicaListValidator,
+    /// ShareGroupAutoOffsetResetStrategy.Validator, CompressionType.levelValidator.
+    fn fault(self, name: &str, value: &Value) -> InvalidValue {
+        let at_least = |least: i64| format!("Value must be at least {least}");
+        let text = value.to_text();
+        let problem = match self {
+            Self::Any => String::new(),
+            Self::AtLeast(least) => at_least(least),
+            Self::Between(least, most) => match value.as_number() {
+                Some(number) if number < least => at_least(least),
+                Some(_) | None => format!("Value must be no more than {most}"),
+            },
+            Self::RealBetween(least, most) => match value.as_real() {
+                Some(number) if number < least => format!("Value must be at least {least}"),
+                Some(_) | None => format!("Value must be no more than {most}"),
+            },
+            Self::BetweenOrMinusOne(least, most) => {
+                format!("Value must be between {least} and {most} or equal to -1")
+            }
+            Self::OneOf(texts) => format!("String must be one of: {}", texts.join(", ")),
+            Self::OneOfIgnoringCase(texts) => {
+                format!("String must be one of (case insensitive): {}", texts.join(", "))
+            }
+            Self::EachOf(texts) => {
+                let items = value.as_list().unwrap_or_default();
+                if items.iter().any(String::is_empty) {
+                    return InvalidValue::EmptyItem;
+                }
+                let wrong = items.iter().find(|item| !texts.contains(&item.as_str()));
+                let problem = format!("String must be one of: {}", texts.join(", "));
+                return InvalidValue::new(wrong.cloned().unwrap_or_default(), problem);
+            }
+            Self::NonEmpty => "String must be non-empty".to_string(),
+            Self::ThrottledReplicas => {
+                let shown = format!("[{}]", value.as_list().unwrap_or_default().join(", "));
+                let problem = format!(
+                    "{name} must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."
+                );
+                return InvalidValue::new(shown, problem);
+            }
+            Self::ConnectionLimits => "Value must be a list of ADDRESS:COUNT pairs".to_string(),
+            Self::OffsetReset => format!(
+                "Invalid value `{text}` for configuration {name}. The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+            ),
+        };
+        InvalidValue::new(text, problem)
     }
 
     fn accepts(self, value: &Value) -> bool {
@@ -81,7 +131,7 @@ impl Rule {
         }
     }
 
-    /// What a value must be, for messages and documentation; empty for any.
+    /// What a value must be, for the documentation; empty for any.
     pub fn describe(self) -> String {
         match self {
             Self::Any => String::new(),

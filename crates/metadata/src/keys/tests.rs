@@ -16,8 +16,7 @@ fn the_tables_are_sound() {
                 assert_eq!(scope.find(key.name), Some(key));
                 assert!(key.documentation.ends_with('.'), "{}", key.name);
                 if let Some(default) = key.default {
-                    let value =
-                        key.parse(default).unwrap_or_else(|why| panic!("{}={default} {why}", key.name));
+                    let value = key.parse(default).unwrap_or_else(|why| panic!("{}", why.sentence(key)));
                     assert_eq!(value.to_text(), default, "{}", key.name);
                 }
             }

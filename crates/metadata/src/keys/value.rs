@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::Kind;
+use super::{Key, Kind};
 
 /// A value of the type its key asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,13 +21,39 @@ pub enum Value {
     Text(String),
 }
 
-/// What a key's value should have been.
+/// Why a text is no value of a key, in Kafka's words: tools look for them.
+///
+/// Source: Kafka ConfigException.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct InvalidValue(pub String);
+pub enum InvalidValue {
+    /// The value, or the one item of it that is wrong, and what it should be.
+    Value {
+        /// The value as it is shown.
+        value: String,
+        /// What it should be.
+        problem: String,
+    },
+    /// A list has an item without letters.
+    EmptyItem,
+}
 
-impl core::fmt::Display for InvalidValue {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.0)
+impl InvalidValue {
+    pub(super) fn new(value: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self::Value { value: value.into(), problem: problem.into() }
+    }
+
+    /// The sentence for whoever set it.
+    pub fn sentence(&self, key: &Key) -> String {
+        let name = key.name;
+        match self {
+            Self::Value { problem, .. } if key.is_sensitive() => {
+                format!("Invalid value [hidden] for configuration {name}: {problem}")
+            }
+            Self::Value { value, problem } => {
+                format!("Invalid value {value} for configuration {name}: {problem}")
+            }
+            Self::EmptyItem => format!("Configuration '{name}' values must not be empty."),
+        }
     }
 }
 
@@ -37,7 +63,7 @@ impl Value {
     /// Source: Kafka ConfigDef.parseType.
     pub fn parse(kind: Kind, text: &str) -> Result<Self, InvalidValue> {
         let trimmed = text.trim();
-        let wrong = || InvalidValue(format!("must be of type {}", kind.name()));
+        let wrong = || InvalidValue::new(text, format!("Not a number of type {}", kind.java_name()));
         let number = |least: i64, most: i64| {
             trimmed
                 .parse::<i64>()
@@ -49,7 +75,7 @@ impl Value {
         match kind {
             Kind::Boolean if trimmed.eq_ignore_ascii_case("true") => Ok(Self::Boolean(true)),
             Kind::Boolean if trimmed.eq_ignore_ascii_case("false") => Ok(Self::Boolean(false)),
-            Kind::Boolean => Err(wrong()),
+            Kind::Boolean => Err(InvalidValue::new(text, "Expected value to be either true or false")),
             Kind::Short => number(i16::MIN.into(), i16::MAX.into()),
             Kind::Int => number(i32::MIN.into(), i32::MAX.into()),
             Kind::Long => number(i64::MIN, i64::MAX),

@@ -3,18 +3,18 @@
 mod describe;
 mod rows;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fencepost_metadata::controller::NewTopic;
 use fencepost_metadata::image::Topic;
-use fencepost_metadata::{Image, Reply, Request, is_valid_topic_name};
+use fencepost_metadata::{Image, Request, is_valid_topic_name};
 use fencepost_protocol::messages::metadata_request;
 use fencepost_protocol::messages::metadata_response::{Brokers, Topics};
 use fencepost_protocol::messages::{MetadataRequest, MetadataResponse};
 use fencepost_types::{ErrorCode, Uuid};
 
-use super::asking::{Fault, ask_controller};
+use super::asking::ask_controller;
 use super::operations::{OPERATIONS_OF_CLUSTER, OPERATIONS_OF_TOPIC, if_asked};
 use crate::Broker;
 use crate::connection::Listener;
@@ -59,34 +59,14 @@ pub(crate) fn metadata(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, re
     let may_create = request.allow_auto_topic_creation && broker.config().auto_create_topics_enable;
     let missing = if may_create { missing(&broker.image(), &asked.wanted) } else { Vec::new() };
     if missing.is_empty() {
-        return answer(broker, exchange, &asked, &BTreeMap::new());
+        return answer(broker, exchange, &asked, &BTreeSet::new());
     }
+    let created: BTreeSet<String> = missing.iter().cloned().collect();
     let topics = missing.into_iter().map(|name| auto_created(broker, name)).collect();
     let create = Request::CreateTopics { topics, validate_only: false };
-    ask_controller(broker, cx, create, move |broker, _, reply| {
-        let created = match reply {
-            Ok(Reply::CreateTopics(results)) => results
-                .into_iter()
-                .map(|(name, result)| (name, creation_code(result.map_err(|refusal| Fault::of(&refusal)))))
-                .collect(),
-            Ok(other) => unreachable!("CreateTopics was answered {other:?}"),
-            // The topics stay unknown, and the client tries again.
-            Err(_) => BTreeMap::new(),
-        };
-        answer(broker, exchange, &asked, &created);
-    });
-}
-
-/// What a client is told in the request that creates a topic.
-///
-/// As in Kafka the topic itself is told to the next request only; that one finds it for certain.
-fn creation_code<T>(created: Result<T, Fault>) -> ErrorCode {
-    match created {
-        Ok(_) => ErrorCode::LeaderNotAvailable,
-        // Somebody else was quicker.
-        Err(fault) if fault.code == ErrorCode::TopicAlreadyExists => ErrorCode::LeaderNotAvailable,
-        Err(fault) => fault.code,
-    }
+    // As in Kafka the topics stay unknown in this answer, whether or not they could be created; the next request finds those
+    // that could for certain.
+    ask_controller(broker, cx, create, move |broker, _, _| answer(broker, exchange, &asked, &created));
 }
 
 /// What a request asks for.
@@ -133,7 +113,8 @@ fn auto_created(broker: &Broker, name: String) -> NewTopic {
     }
 }
 
-fn answer(broker: &Arc<Broker>, exchange: Exchange, asked: &Asked, created: &BTreeMap<String, ErrorCode>) {
+/// Answers; the topics of `created` are not told.
+fn answer(broker: &Arc<Broker>, exchange: Exchange, asked: &Asked, created: &BTreeSet<String>) {
     let image = broker.image();
     let version = exchange.version();
     let known = |topic| rows::topic_row(broker, &image, topic, asked.topic_operations);
@@ -167,17 +148,14 @@ fn answer(broker: &Arc<Broker>, exchange: Exchange, asked: &Asked, created: &BTr
 fn find<'a>(
     image: &'a Image,
     version: i16,
-    created: &BTreeMap<String, ErrorCode>,
+    created: &BTreeSet<String>,
     named: &Named,
 ) -> Result<&'a Arc<Topic>, Topics> {
     match named {
-        Named::Name(name) => match (created.get(name), image.topic_by_name(name)) {
-            (Some(code), _) => Err(unknown_name(name, *code)),
-            (None, Some(topic)) => Ok(topic),
-            (None, None) if is_valid_topic_name(name) => {
-                Err(unknown_name(name, ErrorCode::UnknownTopicOrPartition))
-            }
-            (None, None) => Err(unknown_name(name, ErrorCode::InvalidTopicException)),
+        Named::Name(name) => match image.topic_by_name(name).filter(|_| !created.contains(name)) {
+            Some(topic) => Ok(topic),
+            None if is_valid_topic_name(name) => Err(unknown_name(name, ErrorCode::UnknownTopicOrPartition)),
+            None => Err(unknown_name(name, ErrorCode::InvalidTopicException)),
         },
         Named::Id(id) => image.topic(*id).ok_or_else(|| unknown_id(*id)),
         Named::Wrongly(name, id) => Err(named_wrongly(version, name.clone(), *id)),
