@@ -65,18 +65,24 @@ fn a_wrong_setting_is_one_sentence() {
         assert!(!stderr.contains("panicked"), "{stderr}");
     };
     let ephemeral = |property: &str| Serve::ephemeral().with(&["-X", property]).refused();
-    one_sentence(ephemeral("num.partitions=0"), "num.partitions=0");
-    one_sentence(ephemeral("log.segment.bytes=many"), "log.segment.bytes=many");
+    one_sentence(ephemeral("num.partitions=0"), "value 0 for configuration num.partitions:");
+    one_sentence(ephemeral("log.segment.bytes=many"), "value many for configuration log.segment.bytes:");
     one_sentence(ephemeral("offsets.topic.replication.factor=3"), "offsets.topic.replication.factor");
-    one_sentence(ephemeral("fencepost.durability=maybe"), "fencepost.durability=maybe");
+    one_sentence(
+        ephemeral("fencepost.durability=maybe"),
+        "value maybe for configuration fencepost.durability:",
+    );
     one_sentence(ephemeral("nonsense"), "nonsense");
     // Issue 12, C16: what cannot be honoured is not served in its weaker form.
     one_sentence(ephemeral("listeners=SASL_SSL://127.0.0.1:9092"), "asks for SASL_SSL");
-    one_sentence(ephemeral("authorizer.class.name=A"), "authorizer.class.name=A");
+    one_sentence(ephemeral("authorizer.class.name=A"), "value A for configuration authorizer.class.name:");
     one_sentence(ephemeral("log.dirs=a,b"), "log.dirs=a,b");
     one_sentence(ephemeral("process.roles=broker"), "process.roles=broker");
     one_sentence(Serve::ephemeral().variable("KAFKA_AUTHORIZER_CLASS_NAME", "A").refused(), "authorizer");
-    one_sentence(Serve::ephemeral().variable("KAFKA_NUM_PARTITIONS", "-3").refused(), "num.partitions=-3");
+    one_sentence(
+        Serve::ephemeral().variable("KAFKA_NUM_PARTITIONS", "-3").refused(),
+        "value -3 for configuration num.partitions:",
+    );
     let directory = tempfile::tempdir().unwrap();
     let missing = directory.path().join("nowhere.properties");
     one_sentence(

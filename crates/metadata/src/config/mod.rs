@@ -28,10 +28,10 @@ pub use properties::{PropertiesError, parse_properties};
 pub use resolve::{ConfigSource, ConfigView, SourcedValue};
 pub use statics::{ConfigError, IgnoredKey, StaticConfig};
 pub use topic::TopicConfig;
-pub use validate::check_dynamic_broker_configs;
 pub(crate) use validate::{
     ConfigFault, check_broker_changes, check_client_metrics, check_group_config, check_topic_config,
 };
+pub use validate::{LISTENERS, check_dynamic_broker_configs};
 
 #[cfg(test)]
 mod tests;

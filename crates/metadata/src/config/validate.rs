@@ -128,8 +128,8 @@ pub(super) fn check_new_value(key: &Key, text: &str) -> Result<(), String> {
     }
 }
 
-/// Keys that Kafka lets be changed while a broker runs and this one does not.
-const LISTENERS: [&str; 2] = ["listeners", "listener.security.protocol.map"];
+/// Keys that Kafka lets be changed while a broker runs and this one does not: its one listener stays as it is.
+pub const LISTENERS: [&str; 2] = ["listeners", "listener.security.protocol.map"];
 
 /// What was set while another broker ran on this directory and cannot be honoured here; one sentence.
 pub fn check_dynamic_broker_configs(configs: &Configs, node_id: BrokerId) -> Result<(), ConfigError> {
