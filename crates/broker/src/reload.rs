@@ -4,13 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fencepost_metadata::StaticConfig;
-use fencepost_metadata::config::ConfigError;
+use fencepost_metadata::config::{ConfigError, LISTENERS};
 use fencepost_metadata::keys::{Scope, Update};
 
 use crate::Broker;
-
-/// Keys that Kafka lets be changed while a broker runs and this one does not: its one listener stays as it is.
-const LISTENERS: [&str; 2] = ["listeners", "listener.security.protocol.map"];
 
 /// What became of the settings that had changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
