@@ -2,6 +2,7 @@
 
 use core::net::IpAddr;
 
+use fencepost_metadata::keys::CompressionChoice;
 use fencepost_metadata::{Durability as ConfiguredDurability, StaticConfig, TopicConfig};
 use fencepost_records::{AppendRules, Compression, CompressionType, TimestampType};
 use fencepost_storage::{CleanupPolicy, LogConfig};
@@ -26,7 +27,7 @@ impl BrokerSettings {
     /// The settings that `statics` ask for.
     pub fn new(statics: StaticConfig, log_dir_path: String) -> Self {
         let config = fencepost_metadata::BrokerConfig::from_static(&statics);
-        let durability = match config.durability() {
+        let durability = match config.durability {
             ConfiguredDurability::Fsync => Durability::Fsync,
             ConfiguredDurability::PageCache => Durability::PageCache,
         };
@@ -103,14 +104,13 @@ fn timestamp_type(config: &TopicConfig) -> TimestampType {
 
 /// The codec that batches are brought to; `None` is the producer's own.
 fn compression(config: &TopicConfig) -> Option<Compression> {
-    let (codec, level) = match config.compression_type.as_str() {
-        "uncompressed" => (CompressionType::None, None),
-        "gzip" => (CompressionType::Gzip, Some(config.compression_gzip_level)),
-        "snappy" => (CompressionType::Snappy, None),
-        "lz4" => (CompressionType::Lz4, Some(config.compression_lz4_level)),
-        "zstd" => (CompressionType::Zstd, Some(config.compression_zstd_level)),
-        // The values are checked where they are set: what is left is "producer".
-        _ => return None,
+    let (codec, level) = match config.compression_type {
+        CompressionChoice::Uncompressed => (CompressionType::None, None),
+        CompressionChoice::Gzip => (CompressionType::Gzip, Some(config.compression_gzip_level)),
+        CompressionChoice::Snappy => (CompressionType::Snappy, None),
+        CompressionChoice::Lz4 => (CompressionType::Lz4, Some(config.compression_lz4_level)),
+        CompressionChoice::Zstd => (CompressionType::Zstd, Some(config.compression_zstd_level)),
+        CompressionChoice::Producer => return None,
     };
     Some(Compression { codec, level })
 }

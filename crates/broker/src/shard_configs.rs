@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fencepost_group::{Assignor, ConsumerGroupConfig, GroupConfig, MigrationPolicy};
 use fencepost_metadata::image::ResourceType;
-use fencepost_metadata::keys::{Scope, Value};
+use fencepost_metadata::keys::{AssignorChoice, GroupMigration, Scope, Value};
 use fencepost_metadata::{BrokerConfig, Image};
 use fencepost_transaction::ShardConfig;
 use fencepost_types::ProducerEpoch;
@@ -43,8 +43,8 @@ impl Broker {
             offsets_retention_ms: i64::from(config.offsets_retention_minutes) * MINUTE_MS,
             offsets_retention_check_interval_ms: config.offsets_retention_check_interval_ms,
             consumer_max_size: config.group_consumer_max_size.max(0) as usize,
-            consumer_assignors: assignors.filter_map(|name| assignor(name)).collect(),
-            migration_policy: migration_policy(&config.group_consumer_migration_policy),
+            consumer_assignors: assignors.copied().map(assignor).collect(),
+            migration_policy: migration_policy(config.group_consumer_migration_policy),
             consumer: ConsumerGroupConfig {
                 session_timeout_ms: config.group_consumer_session_timeout_ms,
                 heartbeat_interval_ms: config.group_consumer_heartbeat_interval_ms,
@@ -106,15 +106,18 @@ pub(crate) fn transaction_config(image: &Image, config: &BrokerConfig) -> ShardC
     }
 }
 
-fn assignor(name: &str) -> Option<Assignor> {
-    [Assignor::Uniform, Assignor::Range].into_iter().find(|known| known.name() == name)
+fn assignor(choice: AssignorChoice) -> Assignor {
+    match choice {
+        AssignorChoice::Uniform | AssignorChoice::UniformClass => Assignor::Uniform,
+        AssignorChoice::Range | AssignorChoice::RangeClass => Assignor::Range,
+    }
 }
 
-fn migration_policy(name: &str) -> MigrationPolicy {
-    match name.to_ascii_lowercase().as_str() {
-        "disabled" => MigrationPolicy::Disabled,
-        "upgrade" => MigrationPolicy::Upgrade,
-        "downgrade" => MigrationPolicy::Downgrade,
-        _ => MigrationPolicy::Bidirectional,
+fn migration_policy(choice: GroupMigration) -> MigrationPolicy {
+    match choice {
+        GroupMigration::Disabled => MigrationPolicy::Disabled,
+        GroupMigration::Upgrade => MigrationPolicy::Upgrade,
+        GroupMigration::Downgrade => MigrationPolicy::Downgrade,
+        GroupMigration::Bidirectional => MigrationPolicy::Bidirectional,
     }
 }

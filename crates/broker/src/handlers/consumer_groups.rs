@@ -5,6 +5,7 @@ use std::sync::Arc;
 use fencepost_group as group;
 use fencepost_group::{GroupShard, Reply, Request};
 use fencepost_metadata::features::GROUP_VERSION;
+use fencepost_metadata::keys::GroupProtocol;
 use fencepost_protocol::messages::consumer_group_describe_response as described;
 use fencepost_protocol::messages::consumer_group_heartbeat_response::{Assignment, TopicPartitions};
 use fencepost_protocol::messages::{
@@ -22,8 +23,6 @@ use crate::group_coordinator::client_of;
 use crate::respond::Exchange;
 use crate::runtime::{Answer, AskError};
 
-/// The name of the consumer protocol in `group.coordinator.rebalance.protocols`.
-const CONSUMER_PROTOCOL: &str = "consumer";
 /// The least level of `group.version` at which there are consumer groups.
 const CONSUMER_GROUPS_FROM: i16 = 1;
 
@@ -33,11 +32,7 @@ const CONSUMER_GROUPS_FROM: i16 = 1;
 /// Source: Kafka KafkaApis.isConsumerGroupProtocolEnabled.
 fn is_enabled(broker: &Broker) -> bool {
     broker.image().feature_level(GROUP_VERSION) >= CONSUMER_GROUPS_FROM
-        && broker
-            .config()
-            .group_coordinator_rebalance_protocols
-            .iter()
-            .any(|protocol| protocol.eq_ignore_ascii_case(CONSUMER_PROTOCOL))
+        && broker.config().group_coordinator_rebalance_protocols.contains(&GroupProtocol::Consumer)
 }
 
 fn indexes(partitions: Vec<i32>) -> Vec<PartitionIndex> {

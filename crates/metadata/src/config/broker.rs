@@ -7,7 +7,7 @@ use super::resolve::ConfigView;
 use super::statics::StaticConfig;
 use super::typed::typed_config;
 use crate::image::Configs;
-use crate::keys::Scope;
+use crate::keys::{AssignorChoice, Durability, GroupMigration, GroupProtocol, Scope};
 use fencepost_types::BrokerId;
 
 typed_config! {
@@ -18,7 +18,7 @@ typed_config! {
         log_dir: Vec<String> = "log.dir",
         log_dirs: Option<Vec<String>> = "log.dirs",
         api_versions_max: Vec<String> = "fencepost.api.versions.max",
-        durability: String = "fencepost.durability",
+        durability: Durability = "fencepost.durability",
         metrics_listener: Option<String> = "fencepost.metrics.listener",
         producer_entries_max: i64 = "fencepost.producer.entries.max",
         producer_entries_partition_max: i64 = "fencepost.producer.entries.partition.max",
@@ -72,23 +72,14 @@ typed_config! {
         group_max_session_timeout_ms: i32 = "group.max.session.timeout.ms",
         group_initial_rebalance_delay_ms: i32 = "group.initial.rebalance.delay.ms",
         group_max_size: i32 = "group.max.size",
-        group_coordinator_rebalance_protocols: Vec<String> = "group.coordinator.rebalance.protocols",
+        group_coordinator_rebalance_protocols: Vec<GroupProtocol> = "group.coordinator.rebalance.protocols",
         group_consumer_max_size: i32 = "group.consumer.max.size",
-        group_consumer_assignors: Vec<String> = "group.consumer.assignors",
-        group_consumer_migration_policy: String = "group.consumer.migration.policy",
+        group_consumer_assignors: Vec<AssignorChoice> = "group.consumer.assignors",
+        group_consumer_migration_policy: GroupMigration = "group.consumer.migration.policy",
         group_consumer_heartbeat_interval_ms: i32 = "group.consumer.heartbeat.interval.ms",
         group_consumer_session_timeout_ms: i32 = "group.consumer.session.timeout.ms",
         group_consumer_assignment_interval_ms: i32 = "group.consumer.assignment.interval.ms",
     }
-}
-
-/// What an acknowledged record survives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Durability {
-    /// A crash of the machine: it is on the disk.
-    Fsync,
-    /// A crash of the process: the operating system has it.
-    PageCache,
 }
 
 impl BrokerConfig {
@@ -106,14 +97,6 @@ impl BrokerConfig {
     /// The log directories: `log.dirs`, or else `log.dir`.
     pub fn log_directories(&self) -> &[String] {
         self.log_dirs.as_ref().unwrap_or(&self.log_dir)
-    }
-
-    /// `fencepost.durability`.
-    pub fn durability(&self) -> Durability {
-        match self.durability.as_str() {
-            "page-cache" => Durability::PageCache,
-            _ => Durability::Fsync,
-        }
     }
 }
 

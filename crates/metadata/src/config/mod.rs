@@ -14,7 +14,8 @@ mod topic;
 mod typed;
 mod validate;
 
-pub use broker::{BrokerConfig, Durability};
+pub use crate::keys::Durability;
+pub use broker::BrokerConfig;
 pub(crate) use describe::topic_entry_of;
 pub use describe::{ConfigEntry, DescribeRefusal, SynonymEntry, describe};
 pub use documentation::render_configuration_page;
@@ -28,6 +29,7 @@ pub use properties::{PropertiesError, parse_properties};
 pub use resolve::{ConfigSource, ConfigView, SourcedValue};
 pub use statics::{ConfigError, IgnoredKey, StaticConfig};
 pub use topic::TopicConfig;
+pub(crate) use typed::FromValue;
 pub(crate) use validate::{
     ConfigFault, check_broker_changes, check_client_metrics, check_group_config, check_topic_config,
 };

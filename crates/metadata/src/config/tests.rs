@@ -69,7 +69,7 @@ fn defaults_work_alone() {
         (1, 1)
     );
     assert_eq!(config.log_directories(), ["./fencepost-data"]);
-    assert_eq!(config.durability(), Durability::Fsync);
+    assert_eq!(config.durability, Durability::Fsync);
     let listeners = StaticConfig::default().broker_listeners().expect("they are good");
     assert_eq!((listeners[0].host.as_str(), listeners[0].port), ("127.0.0.1", 9092));
     let topic = transaction_state_topic(&config);
@@ -98,6 +98,15 @@ fn faults_are_one_sentence() {
         // Issue 12, C17: as Kafka.
         ("connections.max.idle.ms", "0"),
         ("connections.max.idle.ms", "100"),
+        ("group.consumer.assignors", ""),
+        ("group.consumer.assignors", "uniform,com.example.Mine"),
+        ("group.consumer.migration.policy", "sideways"),
+        ("compression.type", "brotli"),
+        ("log.message.timestamp.type", "createtime"),
+        ("log.cleanup.policy", "compact,forget"),
+        ("group.coordinator.rebalance.protocols", "classic,other"),
+        ("log.roll.ms", "0"),
+        ("log.roll.jitter.ms", "-1"),
         ("max.connections.per.ip.overrides", "127.0.0.1"),
         ("max.connections.per.ip.overrides", "127.0.0.1:-1"),
     ] {

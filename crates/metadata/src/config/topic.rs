@@ -1,20 +1,19 @@
 //! A topic's settings, typed.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::resolve::ConfigView;
 use super::statics::StaticConfig;
 use super::typed::typed_config;
 use crate::image::Configs;
-use crate::keys::{Key, Scope, Value};
+use crate::keys::{CleanupChoice, CompressionChoice, Key, Scope, TimestampChoice, Value};
 use fencepost_types::BrokerId;
 
 typed_config! {
     /// A topic's settings in force. Times are milliseconds.
     TopicConfig in Scope::Topic => {
-        cleanup_policy: Vec<String> = "cleanup.policy",
-        compression_type: String = "compression.type",
+        cleanup_policy: Vec<CleanupChoice> = "cleanup.policy",
+        compression_type: CompressionChoice = "compression.type",
         compression_gzip_level: i32 = "compression.gzip.level",
         compression_lz4_level: i32 = "compression.lz4.level",
         compression_zstd_level: i32 = "compression.zstd.level",
@@ -29,7 +28,7 @@ typed_config! {
         max_message_bytes: i32 = "max.message.bytes",
         message_timestamp_after_max_ms: i64 = "message.timestamp.after.max.ms",
         message_timestamp_before_max_ms: i64 = "message.timestamp.before.max.ms",
-        message_timestamp_type: String = "message.timestamp.type",
+        message_timestamp_type: TimestampChoice = "message.timestamp.type",
         min_cleanable_dirty_ratio: f64 = "min.cleanable.dirty.ratio",
         min_compaction_lag_ms: i64 = "min.compaction.lag.ms",
         retention_bytes: i64 = "retention.bytes",
@@ -49,17 +48,17 @@ impl TopicConfig {
 
     /// Whether old values of a key are removed.
     pub fn is_compacted(&self) -> bool {
-        self.cleanup_policy.iter().any(|policy| policy == "compact")
+        self.cleanup_policy.contains(&CleanupChoice::Compact)
     }
 
     /// Whether old segments are deleted.
     pub fn is_deleted(&self) -> bool {
-        self.cleanup_policy.iter().any(|policy| policy == "delete")
+        self.cleanup_policy.contains(&CleanupChoice::Delete)
     }
 
     /// Whether records get the time of their arrival.
     pub fn is_log_append_time(&self) -> bool {
-        self.message_timestamp_type == "LogAppendTime"
+        self.message_timestamp_type == TimestampChoice::LogAppendTime
     }
 
     /// Size at which a segment is closed; tests may go below the public minimum.

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::keys::Value;
 
 /// Makes a field of a value that the table has already checked.
-pub(super) trait FromValue: Sized {
+pub(crate) trait FromValue: Sized {
     fn from_value(value: Option<Value>) -> Option<Self>;
 }
 

@@ -124,6 +124,9 @@ pub(super) fn check_new_value(key: &Key, text: &str) -> Result<(), String> {
             let name = key.name;
             Err(format!("requirement failed: {name} must be unlimited (-1) or, greater than or equal to 1"))
         }
+        "group.consumer.assignors" if value.as_list().is_some_and(<[String]>::is_empty) => {
+            Err(format!("{} must contain at least one assignor", key.name))
+        }
         _ => Ok(()),
     }
 }

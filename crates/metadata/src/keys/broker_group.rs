@@ -3,7 +3,7 @@
 use super::Kind::{Boolean, Class, Int, List, Long, Short, String};
 use super::Rule::{Any, AtLeast, Between, EachOf, OneOfIgnoringCase};
 use super::Update::{ClusterWide, ReadOnly};
-use super::{Key, key};
+use super::{AssignorChoice, GroupMigration, GroupProtocol, Key, key};
 
 /// The keys, in order of name.
 #[rustfmt::skip]
@@ -16,7 +16,7 @@ pub(super) const KEYS: &[Key] = &[
         "Shortest time between two assignments of a consumer group; 0 for none.").used(),
     key("group.consumer.assignor.offload.enable", Boolean, Some("true"), Any, ClusterWide,
         "Whether assignors of consumer groups run on another thread.").internal(),
-    key("group.consumer.assignors", List, Some("uniform,range"), Any, ReadOnly,
+    key("group.consumer.assignors", List, Some("uniform,range"), EachOf(AssignorChoice::NAMES), ReadOnly,
         "Assignors a consumer group may use, the first being the default.").used(),
     key("group.consumer.heartbeat.interval.ms", Int, Some("5000"), AtLeast(1), ReadOnly,
         "Heartbeat interval handed to members of consumer groups.").used(),
@@ -28,7 +28,7 @@ pub(super) const KEYS: &[Key] = &[
         "Largest session timeout a consumer group may ask for.").used(),
     key("group.consumer.max.size", Int, Some("2147483647"), AtLeast(1), ReadOnly,
         "Most members of one consumer group.").used(),
-    key("group.consumer.migration.policy", String, Some("bidirectional"), OneOfIgnoringCase(&["disabled", "downgrade", "upgrade", "bidirectional"]), ReadOnly,
+    key("group.consumer.migration.policy", String, Some("bidirectional"), OneOfIgnoringCase(GroupMigration::NAMES), ReadOnly,
         "Which ways a group may change between the classic and the consumer protocol.").used(),
     key("group.consumer.min.assignment.interval.ms", Int, Some("0"), AtLeast(0), ReadOnly,
         "Smallest assignment interval a consumer group may ask for.").used(),
@@ -46,7 +46,7 @@ pub(super) const KEYS: &[Key] = &[
         "Threads for background work of group coordinators."),
     key("group.coordinator.cached.buffer.max.bytes", Int, Some("1048588"), AtLeast(524_288), ClusterWide,
         "Largest write buffer a group coordinator keeps."),
-    key("group.coordinator.rebalance.protocols", List, Some("classic,consumer,streams"), EachOf(&["consumer", "classic", "share", "streams"]), ReadOnly,
+    key("group.coordinator.rebalance.protocols", List, Some("classic,consumer,streams"), EachOf(GroupProtocol::NAMES), ReadOnly,
         "Group protocols that are enabled.").used(),
     key("group.coordinator.threads", Int, Some("4"), AtLeast(1), ReadOnly,
         "Threads that serve group coordinators."),

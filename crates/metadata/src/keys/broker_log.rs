@@ -3,7 +3,7 @@
 use super::Kind::{Boolean, Class, Double, Int, List, Long, String};
 use super::Rule::{Any, AtLeast, Between, BetweenOrMinusOne, EachOf, OneOf, RealBetween};
 use super::Update::{ClusterWide, ReadOnly};
-use super::{Key, key};
+use super::{CleanupChoice, CompressionChoice, Key, TimestampChoice, key};
 
 /// The keys, in order of name.
 #[rustfmt::skip]
@@ -17,7 +17,7 @@ pub(super) const KEYS: &[Key] = &[
         "gzip level used where the broker recompresses; -1 is the codec's default.").used(),
     key("compression.lz4.level", Int, Some("9"), Between(1, 17), ClusterWide,
         "lz4 level used where the broker recompresses.").used(),
-    key("compression.type", String, Some("producer"), OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]), ClusterWide,
+    key("compression.type", String, Some("producer"), OneOf(CompressionChoice::NAMES), ClusterWide,
         "Codec in which batches are kept; producer keeps what the client chose.").used(),
     key("compression.zstd.level", Int, Some("3"), Between(-131_072, 22), ClusterWide,
         "zstd level used where the broker recompresses.").used(),
@@ -50,7 +50,7 @@ pub(super) const KEYS: &[Key] = &[
         "Shortest a record stays uncompacted.").used(),
     key("log.cleaner.threads", Int, Some("1"), AtLeast(0), ClusterWide,
         "Threads of the cleaner; here there is one."),
-    key("log.cleanup.policy", List, Some("delete"), EachOf(&["compact", "delete"]), ClusterWide,
+    key("log.cleanup.policy", List, Some("delete"), EachOf(CleanupChoice::NAMES), ClusterWide,
         "What happens to old data: delete, compact, or both.").used(),
     key("log.dir", List, Some("./fencepost-data"), Any, ReadOnly,
         "One log directory, for when log.dirs is not set.").used().differs(Some("kafka-logs among the temporary files")),
@@ -78,7 +78,7 @@ pub(super) const KEYS: &[Key] = &[
         "How far a record's timestamp may lie in the future.").used(),
     key("log.message.timestamp.before.max.ms", Long, Some("9223372036854775807"), AtLeast(0), ClusterWide,
         "How far a record's timestamp may lie in the past.").used(),
-    key("log.message.timestamp.type", String, Some("CreateTime"), OneOf(&["CreateTime", "LogAppendTime"]), ClusterWide,
+    key("log.message.timestamp.type", String, Some("CreateTime"), OneOf(TimestampChoice::NAMES), ClusterWide,
         "Whether a record's timestamp is its creation or its arrival in the log.").used(),
     key("log.preallocate", Boolean, Some("false"), Any, ClusterWide,
         "Whether new segments are allocated at full size; here they grow."),

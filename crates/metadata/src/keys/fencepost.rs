@@ -3,14 +3,14 @@
 use super::Kind::{List, Long, Short, String};
 use super::Rule::{Any, AtLeast, Between, OneOf};
 use super::Update::{ClusterWide, ReadOnly};
-use super::{Key, key};
+use super::{Durability, Key, key};
 
 /// The keys, in order of name.
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
     key("fencepost.api.versions.max", List, Some(""), Any, ReadOnly,
         "NAME:VERSION for each API that clients are shown, and served, up to a lower version than the broker knows.").used(),
-    key("fencepost.durability", String, Some("fsync"), OneOf(&["fsync", "page-cache"]), ReadOnly,
+    key("fencepost.durability", String, Some("fsync"), OneOf(Durability::NAMES), ReadOnly,
         "What an acknowledged record survives: fsync a crash of the machine, page-cache one of the process.").used(),
     key("fencepost.metrics.listener", String, None, Any, ReadOnly,
         "HOST:PORT where metrics are served over HTTP as Prometheus text, under /metrics, and the lag of groups as JSON, under /lag; without it nowhere.").used(),

@@ -10,6 +10,7 @@ mod broker_remote;
 mod broker_replication;
 mod broker_security;
 mod broker_transaction;
+mod choices;
 mod client_metrics;
 mod fencepost;
 mod group;
@@ -21,6 +22,10 @@ mod value;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub use choices::{
+    AssignorChoice, CleanupChoice, CompressionChoice, Durability, GroupMigration, GroupProtocol,
+    TimestampChoice,
+};
 pub use rule::{Rule, connection_limits};
 pub use synonyms::{Synonym, group_synonym, topic_synonyms};
 pub(crate) use synonyms::{broker_synonyms, scaled};

@@ -3,18 +3,18 @@
 use super::Kind::{Boolean, Double, Int, List, Long, String};
 use super::Rule::{Any, AtLeast, Between, BetweenOrMinusOne, EachOf, OneOf, RealBetween, ThrottledReplicas};
 use super::Update::Resource;
-use super::{Key, key};
+use super::{CleanupChoice, CompressionChoice, Key, TimestampChoice, key};
 
 /// The keys, in order of name.
 #[rustfmt::skip]
 pub(super) const KEYS: &[Key] = &[
-    key("cleanup.policy", List, Some("delete"), EachOf(&["compact", "delete"]), Resource,
+    key("cleanup.policy", List, Some("delete"), EachOf(CleanupChoice::NAMES), Resource,
         "What happens to old data: delete, compact, both, or nothing when empty.").used(),
     key("compression.gzip.level", Int, Some("-1"), BetweenOrMinusOne(1, 9), Resource,
         "gzip level used where the broker recompresses; -1 is the codec's default.").used(),
     key("compression.lz4.level", Int, Some("9"), Between(1, 17), Resource,
         "lz4 level used where the broker recompresses.").used(),
-    key("compression.type", String, Some("producer"), OneOf(&["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"]), Resource,
+    key("compression.type", String, Some("producer"), OneOf(CompressionChoice::NAMES), Resource,
         "Codec in which batches are kept; producer keeps what the client chose.").used(),
     key("compression.zstd.level", Int, Some("3"), Between(-131_072, 22), Resource,
         "zstd level used where the broker recompresses.").used(),
@@ -50,7 +50,7 @@ pub(super) const KEYS: &[Key] = &[
         "How far a record's timestamp may lie in the future.").used(),
     key("message.timestamp.before.max.ms", Long, Some("9223372036854775807"), AtLeast(0), Resource,
         "How far a record's timestamp may lie in the past.").used(),
-    key("message.timestamp.type", String, Some("CreateTime"), OneOf(&["CreateTime", "LogAppendTime"]), Resource,
+    key("message.timestamp.type", String, Some("CreateTime"), OneOf(TimestampChoice::NAMES), Resource,
         "Whether a record's timestamp is its creation or its arrival in the log.").used(),
     key("min.cleanable.dirty.ratio", Double, Some("0.5"), RealBetween(0.0, 1.0), Resource,
         "Share of uncleaned data at which the log is compacted.").used(),
