@@ -2,7 +2,8 @@
 //!
 //! The scenarios run one after another in a Python process (`testing/conformance/run.py`). This task owns the broker: it
 //! answers the scenarios' wishes for a restart, notices a scenario that hangs or kills the broker, names it, and goes on
-//! with the rest on a new broker.
+//! with the rest on a new broker. Most of a scenario's time is spent waiting; so several lanes run at once, each with a process and a
+//! broker of its own.
 
 mod outcome;
 mod report;
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use std::{env, fs};
+use std::{env, fs, thread};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
@@ -32,6 +33,8 @@ const PAGE: &str = "docs/conformance.md";
 const SCENARIO_MAX: Duration = Duration::from_secs(60);
 /// The whole run; what has not run by then counts as failed.
 const RUN_MAX: Duration = Duration::from_secs(30 * 60);
+/// Lanes against a broker that needs little of the machine.
+const LANES: usize = 4;
 /// Above this the broker is said to grow without bound.
 const RESIDENT_BYTES_MAX: u64 = 1 << 30;
 
@@ -68,32 +71,32 @@ pub fn run(options: &Conformance) -> Result<Summary> {
     let scratch = workspace::scratch("conformance")?;
     let settings = settings(&suite)?;
 
-    let mut runner = runner::Runner::new(runner::Place {
-        python,
-        suite: suite.clone(),
-        scratch: scratch.clone(),
-        restart_command: restart_command(&scratch)?,
-        scenario_max: SCENARIO_MAX,
-        ends_at: began + RUN_MAX,
-    });
-    // The transactional ids of these expire within seconds, which would disturb the others.
-    let (ids, others): (Vec<&Scenario>, Vec<&Scenario>) =
-        scenarios.iter().partition(|s| s.name.starts_with("timeout-id-"));
-    for (pass, chosen) in [("main", others), ("ids", ids)] {
-        let mut settings = settings.clone();
-        if pass == "ids" {
-            settings.push("transactional.id.expiration.ms=3000".into());
-            settings.push("transaction.remove.expired.transaction.cleanup.interval.ms=200".into());
-        }
-        let setup = Setup {
-            executable: executable.clone(),
-            data: scratch.join(pass),
-            settings,
-            log: scratch.join("broker.log"),
+    let lanes = match options.against {
+        Program::Fencepost => LANES,
+        Program::Kafka => 1,
+    };
+    let in_lane = |lane: usize| {
+        let scratch = scratch.join(format!("lane-{lane}"));
+        fs::create_dir_all(&scratch)?;
+        let place = runner::Place {
+            python: python.clone(),
+            suite: suite.clone(),
+            scratch: scratch.clone(),
+            restart_command: restart_command(&scratch)?,
+            scenario_max: SCENARIO_MAX,
+            ends_at: began + RUN_MAX,
         };
-        runner.pass(&setup, chosen.iter().map(|s| s.name.clone()).collect())?;
-    }
-    let seen = runner.finish();
+        let chosen: Vec<&Scenario> = scenarios.iter().skip(lane).step_by(lanes).collect();
+        run_lane(place, &executable, &settings, &chosen)
+    };
+    let mut seen = outcome::Seen::default();
+    thread::scope(|scope| {
+        let running: Vec<_> = (0..lanes).map(|lane| scope.spawn(move || in_lane(lane))).collect();
+        running.into_iter().try_for_each(|lane| {
+            seen.add(lane.join().expect("a lane does not panic")?);
+            anyhow::Ok(())
+        })
+    })?;
     let verdict = judge(options, &suite, &scenarios, &seen)?;
     if options.names.is_empty() {
         let page = if options.against == Program::Fencepost {
@@ -105,10 +108,39 @@ pub fn run(options: &Conformance) -> Result<Summary> {
             .with_context(|| page.display().to_string())?;
     }
     if !options.keep {
-        runner::clear(&scratch)?;
+        (0..lanes).try_for_each(|lane| runner::clear(&scratch.join(format!("lane-{lane}"))))?;
     }
-    println!("conformance: every result, and what differed: {}", scratch.join("run.log").display());
+    println!("conformance: every result, and what differed: {}", scratch.join("lane-*/run.log").display());
     Ok(verdict.summary(&seen, began.elapsed()))
+}
+
+/// Runs some scenarios, one after the other.
+fn run_lane(
+    place: runner::Place,
+    executable: &Path,
+    settings: &[String],
+    scenarios: &[&Scenario],
+) -> Result<outcome::Seen> {
+    let scratch = place.scratch.clone();
+    let mut runner = runner::Runner::new(place);
+    // The transactional ids of these expire within seconds, which would disturb the others.
+    let (ids, others): (Vec<&Scenario>, Vec<&Scenario>) =
+        scenarios.iter().partition(|s| s.name.starts_with("timeout-id-"));
+    for (pass, chosen) in [("main", others), ("ids", ids)] {
+        let mut settings = settings.to_vec();
+        if pass == "ids" {
+            settings.push("transactional.id.expiration.ms=3000".into());
+            settings.push("transaction.remove.expired.transaction.cleanup.interval.ms=200".into());
+        }
+        let setup = Setup {
+            executable: executable.to_owned(),
+            data: scratch.join(pass),
+            settings,
+            log: scratch.join("broker.log"),
+        };
+        runner.pass(&setup, chosen.iter().map(|s| s.name.clone()).collect())?;
+    }
+    Ok(runner.finish())
 }
 
 /// Holds what was seen against the threshold and the list of known failures.

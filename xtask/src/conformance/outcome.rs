@@ -64,6 +64,16 @@ pub struct Seen {
     pub resident_bytes_max: (u64, String),
 }
 
+impl Seen {
+    /// Adds what another lane has seen.
+    pub fn add(&mut self, other: Seen) {
+        self.outcomes.extend(other.outcomes);
+        if other.resident_bytes_max > self.resident_bytes_max {
+            self.resident_bytes_max = other.resident_bytes_max;
+        }
+    }
+}
+
 /// Passed and all of an area.
 pub type Areas = BTreeMap<String, (usize, usize)>;
 

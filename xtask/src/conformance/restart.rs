@@ -35,7 +35,8 @@ pub fn socket_path(scratch: &Path) -> PathBuf {
     if inside.as_os_str().len() < 100 {
         inside
     } else {
-        env::temp_dir().join(format!("fencepost-{}.sock", process::id()))
+        let lane = scratch.file_name().unwrap_or_default().display();
+        env::temp_dir().join(format!("fencepost-{}-{lane}.sock", process::id()))
     }
 }
 
