@@ -2,6 +2,7 @@
 
 mod compaction;
 mod machine;
+mod metadata;
 mod page;
 mod start;
 mod txn;
@@ -28,7 +29,7 @@ pub struct Bench {
     /// Transactions of the run after which memory is read.
     #[arg(long, default_value_t = 10_000)]
     transactions: u32,
-    /// Offset commits, and transactions, of the larger run of `compaction`.
+    /// Offset commits, and transactions, of the larger run of `compaction`; changes of each run of `metadata`.
     #[arg(long, default_value_t = 1_000_000)]
     count: u32,
     /// Use this executable of Fencepost, which knows `serve`, instead of building one; for `txn`.
@@ -44,6 +45,8 @@ enum Name {
     Txn,
     /// What a million offset commits and a million transactions leave behind; writes its section of docs/performance.md.
     Compaction,
+    /// What a million changes of the metadata cost and leave behind; writes its section of docs/performance.md.
+    Metadata,
 }
 
 /// Runs the benchmark.
@@ -52,6 +55,7 @@ pub fn run(options: &Bench) -> Result<Summary> {
         Name::Start => start::run(options.runs, options.transactions),
         Name::Txn => txn::run(options.runs, options.executable.as_deref()),
         Name::Compaction => compaction::run(options.count),
+        Name::Metadata => metadata::run(options.count),
     }
 }
 

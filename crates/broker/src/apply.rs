@@ -34,7 +34,7 @@ impl Broker {
         }
         let delta = Delta::between(&old, &image);
         // In this order: a request that has found a topic in the image finds it among these topics, too.
-        self.topics.store(Arc::new(topic_facts(&image)));
+        self.topics.store(topic_facts(&self.topic_facts(), &image, &delta));
         self.image.store(Arc::clone(&image));
         if !delta.configs.is_empty() || delta.features {
             self.apply_configs(&image, &delta);
@@ -88,9 +88,9 @@ impl Broker {
     ) -> Result<(), StorageError> {
         let delta = Delta::between(&Image::default(), &image);
         self.image.store(Arc::clone(&image));
-        self.topics.store(Arc::new(topic_facts(&image)));
+        self.topics.store(topic_facts(&Arc::default(), &image, &delta));
         warn_of_quotas(&delta, &image);
-        self.apply_configs(&image, &delta);
+        self.apply_all_configs(&image);
         self.lead_all(cx, &delta.local_changes(self.node_id).leaders)
     }
 
@@ -169,30 +169,40 @@ impl Broker {
         }
     }
 
-    fn apply_configs(self: &Arc<Self>, image: &Image, delta: &Delta) {
-        let broker_changed = delta.configs.iter().any(|resource| resource.kind == ResourceType::BROKER);
-        let changed = |topic: &str| {
-            let own = delta.configs.iter();
-            broker_changed
-                || own.clone().any(|resource| resource.kind == ResourceType::TOPIC && resource.name == topic)
-        };
-        self.apply_configs_to(image, changed);
+    /// Puts the settings in force that `delta` has changed.
+    fn apply_configs(&self, image: &Image, delta: &Delta) {
+        let of_kind = |kind| delta.configs.iter().filter(move |resource| resource.kind == kind);
+        if of_kind(ResourceType::BROKER).next().is_some() {
+            self.apply_all_configs(image);
+            return;
+        }
+        if delta.features || of_kind(ResourceType::GROUP).next().is_some() {
+            self.configure_shards(image, &self.config());
+        }
+        let statics = self.statics();
+        let view = self.view(&statics, image);
+        let topics = of_kind(ResourceType::TOPIC).map(|resource| TopicName::from(resource.name.as_str()));
+        for partition in topics.flat_map(|topic| self.partitions.of_topic(&topic)) {
+            self.configure_partition(view, &partition);
+        }
     }
 
-    /// Puts the settings in force, of the broker, the coordinators and every topic that `changed` names.
-    pub(crate) fn apply_configs_to(&self, image: &Image, changed: impl Fn(&str) -> bool) {
+    /// Puts the settings in force of the broker, the coordinators and every topic.
+    pub(crate) fn apply_all_configs(&self, image: &Image) {
         let statics = self.statics();
         let view = self.view(&statics, image);
         let config = Arc::new(BrokerConfig::resolve(view));
         self.config.store(Arc::clone(&config));
         self.configure_shards(image, &config);
-        let expiration_ms = i64::from(config.producer_id_expiration_ms);
         for partition in self.partitions.all() {
-            if changed(&partition.name.topic) {
-                let config = TopicConfig::resolve(view, &partition.name.topic);
-                partition.configure(log_config(&config, expiration_ms), append_rules(&config), &config);
-            }
+            self.configure_partition(view, &partition);
         }
+    }
+
+    fn configure_partition(&self, view: ConfigView<'_>, partition: &Partition) {
+        let expiration_ms = i64::from(self.config().producer_id_expiration_ms);
+        let config = TopicConfig::resolve(view, &partition.name.topic);
+        partition.configure(log_config(&config, expiration_ms), append_rules(&config), &config);
     }
 
     /// Everything that decides about a setting.
@@ -236,13 +246,18 @@ fn forget_offsets_of(broker: &Arc<Broker>, cx: &mut Cx, cell: Arc<GroupCell>, re
     asked.ask(broker, cx, GroupRequest::TopicsDeleted(request), respond);
 }
 
-/// The topics of an image as groups see them.
-fn topic_facts(image: &Image) -> Topics {
-    let topics = image.topics().iter().map(|topic| {
+/// The topics of an image as groups see them; the same as `before` where no topic came, went or grew.
+fn topic_facts(before: &Arc<Topics>, image: &Image, delta: &Delta) -> Arc<Topics> {
+    if delta.topics_created.is_empty() && delta.topics_deleted.is_empty() && delta.partitions.is_empty() {
+        return Arc::clone(before);
+    }
+    let gone = delta.topics_deleted.iter().map(|topic| topic.id);
+    let grown = delta.partitions.iter().map(|partition| &partition.topic);
+    let put = delta.topics_created.iter().chain(grown).map(|topic| {
         let facts = TopicFacts { id: topic.id, partition_count: topic.partitions.len() as i32 };
         (topic.name.clone(), facts)
     });
-    Topics::new(image.offset().0, topics)
+    Arc::new(before.changed(image.offset().0, gone, put))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock};
 
-use fencepost_types::{TopicPartition, Uuid};
+use fencepost_types::{PartitionIndex, TopicName, TopicPartition, Uuid};
 
 use crate::partition::Partition;
 
@@ -24,6 +24,14 @@ impl Partitions {
     /// Every partition, in order of the names.
     pub(crate) fn all(&self) -> Vec<Arc<Partition>> {
         self.by_name.read().expect("no holder of this lock panics").values().cloned().collect()
+    }
+
+    /// Every partition of a topic, in order of their numbers.
+    pub(crate) fn of_topic(&self, topic: &TopicName) -> Vec<Arc<Partition>> {
+        let first = TopicPartition { topic: topic.clone(), partition: PartitionIndex(i32::MIN) };
+        let by_name = self.by_name.read().expect("no holder of this lock panics");
+        let of_topic = by_name.range(first..).take_while(|(name, _)| name.topic == *topic);
+        of_topic.map(|(_, partition)| Arc::clone(partition)).collect()
     }
 
     /// Notes that the log of a partition is damaged.

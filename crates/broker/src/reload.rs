@@ -48,7 +48,7 @@ impl Broker {
         let statics = Arc::new(StaticConfig::new(pairs)?);
         self.statics.store(Arc::clone(&statics));
         self.controller.configure(|controller| controller.set_statics(statics));
-        self.apply_configs_to(&self.image(), |_| true);
+        self.apply_all_configs(&self.image());
         Ok(reloaded)
     }
 }

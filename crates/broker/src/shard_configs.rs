@@ -69,8 +69,7 @@ impl Broker {
                 Some(_) | None => otherwise,
             }
         };
-        let groups = image.configs().iter().filter(|(resource, _)| resource.kind == ResourceType::GROUP);
-        let own = groups.map(|(resource, _)| {
+        let own = image.configs().of_kind(ResourceType::GROUP).map(|(resource, _)| {
             let group = resource.name.as_str();
             let config = ConsumerGroupConfig {
                 session_timeout_ms: number(

@@ -41,7 +41,6 @@ mod refusal;
 mod reply;
 mod request;
 mod shard;
-mod shared;
 mod soft;
 mod timers;
 mod topics;
@@ -54,6 +53,7 @@ pub use config::{Assignor, ConsumerGroupConfig, GroupConfig, MigrationPolicy};
 pub use consumer::group::{ConsumerGroup, ConsumerGroupState, ConsumerMember};
 pub use consumer::pattern::{Alphabet, NamePattern};
 pub use durable::{Durable, Group};
+pub use fencepost_types::{SharedMap, SharedSet};
 pub use offsets::store::{LoggedOffset, Offsets, PartitionOffsets};
 pub use record::{
     Assignment, ClassicMemberProtocols, CommittedOffset, ConsumerGroupEpoch, ConsumerMemberMetadata,
@@ -71,7 +71,6 @@ pub use request::{
     PartitionOffset, Request, SyncGroup, TopicOffsets, TopicPartitions, TopicsDeleted, TxnOffsetCommit,
 };
 pub use shard::GroupShard;
-pub use shared::{SharedMap, SharedSet};
 pub use soft::{Expiry, Soft};
 pub use timers::{Timer, TimerKind};
 pub use topics::{TopicFacts, Topics};

@@ -1,15 +1,13 @@
 //! What a group has to know of topics.
 
-use alloc::collections::BTreeMap;
-
-use fencepost_types::{TopicName, Uuid};
+use fencepost_types::{SharedMap, TopicName, Uuid};
 
 /// The topics there are, as the metadata said at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Topics {
     version: i64,
-    by_name: BTreeMap<TopicName, TopicFacts>,
-    by_id: BTreeMap<Uuid, TopicName>,
+    by_name: SharedMap<TopicName, TopicFacts>,
+    by_id: SharedMap<Uuid, TopicName>,
 }
 
 /// One topic.
@@ -24,9 +22,30 @@ pub struct TopicFacts {
 impl Topics {
     /// The topics as of `version`: any number that differs when the topics do, such as the metadata offset.
     pub fn new(version: i64, topics: impl IntoIterator<Item = (TopicName, TopicFacts)>) -> Self {
-        let by_name: BTreeMap<TopicName, TopicFacts> = topics.into_iter().collect();
+        let by_name: SharedMap<TopicName, TopicFacts> = topics.into_iter().collect();
         let by_id = by_name.iter().map(|(name, facts)| (facts.id, name.clone())).collect();
         Self { version, by_name, by_id }
+    }
+
+    /// The same as of `version`, without the topics `gone` and with those in `put`: new ones, or with more partitions. Costs as
+    /// much as there is in the two.
+    pub fn changed(
+        &self,
+        version: i64,
+        gone: impl IntoIterator<Item = Uuid>,
+        put: impl IntoIterator<Item = (TopicName, TopicFacts)>,
+    ) -> Self {
+        let mut changed = Self { version, ..self.clone() };
+        for id in gone {
+            if let Some(name) = changed.by_id.remove(&id) {
+                changed.by_name.remove(&name);
+            }
+        }
+        for (name, facts) in put {
+            changed.by_id.insert(facts.id, name.clone());
+            changed.by_name.insert(name, facts);
+        }
+        changed
     }
 
     /// Tells two views apart.

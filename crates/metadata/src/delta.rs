@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use fencepost_types::{BrokerId, PartitionIndex};
 
-use crate::image::{ConfigResource, Image, Partition, Topic};
+use crate::image::{ConfigResource, Image, Partition, Topic, Touched};
 
 /// What changed from one image to a later one. Computed from the two, so that a snapshot is taken in like records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,25 +46,16 @@ pub struct PartitionDelta {
 }
 
 impl Delta {
-    /// What changed from `old` to `new`. Parts that the two share cost nothing.
+    /// What changed from `old` to `new`. Of two images of one log that are not far apart only what the records between them
+    /// name is compared; of others everything is.
     pub fn between(old: &Image, new: &Image) -> Self {
         let mut delta = Self {
             features: old.features != new.features || old.kraft_version != new.kraft_version,
-            client_quotas: old.client_quotas != new.client_quotas,
-            acls: old.acls != new.acls,
             ..Self::default()
         };
-        if !Arc::ptr_eq(&old.topics, &new.topics) {
-            delta.compare_topics(old, new);
-        }
-        if !Arc::ptr_eq(&old.configs, &new.configs) {
-            let changed = |a: &Image, b: &Image| -> Vec<ConfigResource> {
-                let differs =
-                    |(resource, values): &(&ConfigResource, _)| b.configs.get(resource) != Some(*values);
-                a.configs.iter().filter(differs).map(|(resource, _)| resource.clone()).collect()
-            };
-            delta.configs.extend(changed(old, new));
-            delta.configs.extend(changed(new, old));
+        match new.touched_since(old) {
+            Some(touched) => delta.compare_touched(old, new, touched),
+            None => delta.compare_all(old, new),
         }
         if !Arc::ptr_eq(&old.brokers, &new.brokers) {
             let changed = |a: &Image, b: &Image| -> Vec<BrokerId> {
@@ -74,22 +65,68 @@ impl Delta {
             delta.brokers.extend(changed(old, new));
             delta.brokers.extend(changed(new, old));
         }
-        if !Arc::ptr_eq(&old.scram, &new.scram) {
-            for (a, b) in [(old, new), (new, old)] {
-                let differs = a.scram.iter().filter(|(key, value)| b.scram.get(key) != Some(value));
-                delta.scram_users.extend(differs.map(|((_, user), _)| user.clone()));
-            }
-        }
         delta
     }
 
-    fn compare_topics(&mut self, old: &Image, new: &Image) {
-        for topic in old.topics.iter() {
-            if new.topics.by_id(topic.id).is_none() {
-                self.topics_deleted.push(topic.clone());
+    fn compare_touched<'a>(&mut self, old: &Image, new: &Image, touched: impl Iterator<Item = &'a Touched>) {
+        let mut topics = BTreeSet::new();
+        for touched in touched {
+            match touched {
+                Touched::Topic(id) => {
+                    topics.insert(*id);
+                }
+                Touched::RemovedTopic(id, resource) => {
+                    topics.insert(*id);
+                    self.compare_config(old, new, resource);
+                }
+                Touched::Config(resource) => self.compare_config(old, new, resource),
+                Touched::Quota(entity) => {
+                    self.client_quotas |= old.client_quotas.get(entity) != new.client_quotas.get(entity);
+                }
+                Touched::Scram(key) => {
+                    if old.scram.get(key) != new.scram.get(key) {
+                        self.scram_users.insert(key.1.clone());
+                    }
+                }
+                Touched::Acl(id) => self.acls |= old.acls.get(id) != new.acls.get(id),
             }
         }
-        for topic in new.topics.iter() {
+        let named = |image: &Image| -> Vec<Arc<Topic>> {
+            let mut topics: Vec<_> = topics.iter().filter_map(|id| image.topic(*id).cloned()).collect();
+            topics.sort_by(|a, b| a.name.cmp(&b.name));
+            topics
+        };
+        self.compare_topics(old, new, named(old).iter(), named(new).iter());
+    }
+
+    fn compare_config(&mut self, old: &Image, new: &Image, resource: &ConfigResource) {
+        if old.configs.get(resource) != new.configs.get(resource) {
+            self.configs.insert(resource.clone());
+        }
+    }
+
+    fn compare_all(&mut self, old: &Image, new: &Image) {
+        self.client_quotas = old.client_quotas != new.client_quotas;
+        self.acls = old.acls != new.acls;
+        for (a, b) in [(old, new), (new, old)] {
+            a.configs.iter().for_each(|(resource, _)| self.compare_config(a, b, resource));
+            let differs = a.scram.iter().filter(|(key, value)| b.scram.get(*key) != Some(value));
+            self.scram_users.extend(differs.map(|((_, user), _)| user.clone()));
+        }
+        self.compare_topics(old, new, old.topics.iter(), new.topics.iter());
+    }
+
+    /// Compares the topics `before` of the old image and `after` of the new one, each in order of name.
+    fn compare_topics<'a>(
+        &mut self,
+        old: &Image,
+        new: &Image,
+        before: impl Iterator<Item = &'a Arc<Topic>>,
+        after: impl Iterator<Item = &'a Arc<Topic>>,
+    ) {
+        let is_gone = |topic: &&Arc<Topic>| new.topics.by_id(topic.id).is_none();
+        self.topics_deleted.extend(before.filter(is_gone).cloned());
+        for topic in after {
             let before = old.topics.by_id(topic.id);
             match before {
                 None => self.topics_created.push(topic.clone()),

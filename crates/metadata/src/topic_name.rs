@@ -57,6 +57,11 @@ pub fn is_valid_topic_name(name: &str) -> bool {
     check(name).is_ok()
 }
 
+/// Whether another name can have the same form.
+pub(crate) fn may_collide(name: &str) -> bool {
+    name.contains(['.', '_'])
+}
+
 /// The form in which two names collide: dots and underscores are the same in the names of metrics.
 pub(crate) fn collision_form(name: &str) -> String {
     name.replace('.', "_")

@@ -22,6 +22,7 @@ mod error_sentence;
 mod hash;
 mod ids;
 pub mod limits;
+mod shared_map;
 mod time;
 mod uuid;
 pub mod wire;
@@ -32,5 +33,6 @@ pub use ids::{
     BrokerId, CoordinatorEpoch, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence,
     TopicName, TopicPartition, TransactionResult, TransactionVersion,
 };
+pub use shared_map::{SharedMap, SharedSet};
 pub use time::{Deadline, Millis, Nanos, Now};
 pub use uuid::Uuid;

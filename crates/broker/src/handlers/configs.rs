@@ -260,7 +260,7 @@ fn resource_names(image: &Image, kind: ResourceType) -> Vec<String> {
             alive.map(|broker| broker.id.to_string()).collect()
         }
         kind => {
-            let configs = image.configs().iter().filter(|(resource, _)| resource.kind == kind);
+            let configs = image.configs().of_kind(kind);
             configs.map(|(resource, _)| resource.name.clone()).collect()
         }
     }

@@ -38,7 +38,7 @@ pub(crate) fn describe_credentials(
 
 fn describe(credentials: &ScramCredentials, asked: Vec<String>) -> Vec<Results> {
     let mut by_user: BTreeMap<&str, Vec<CredentialInfos>> = BTreeMap::new();
-    for ((mechanism, user), credential) in credentials {
+    for ((mechanism, user), credential) in credentials.iter() {
         let row = CredentialInfos { mechanism: mechanism.0, iterations: credential.iterations };
         by_user.entry(user).or_default().push(row);
     }
@@ -193,11 +193,13 @@ mod tests {
     /// Users come in order of name with all their mechanisms; unknown and doubled ones have an error (KIP-554).
     #[test]
     fn users_are_described() {
-        let credentials = ScramCredentials::from([
+        let credentials: ScramCredentials = [
             ((ScramMechanism::SHA_256, "b".to_owned()), credential(4096)),
             ((ScramMechanism::SHA_512, "b".to_owned()), credential(8192)),
             ((ScramMechanism::SHA_256, "a".to_owned()), credential(5000)),
-        ]);
+        ]
+        .into_iter()
+        .collect();
         let brief = |asked: &[&str]| -> Vec<(String, i16, Vec<(i8, i32)>)> {
             let rows = describe(&credentials, asked.iter().map(|user| (*user).to_owned()).collect());
             let infos = |row: &Results| {

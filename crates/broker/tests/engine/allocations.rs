@@ -27,6 +27,13 @@ pub fn peak_since(before: isize) -> usize {
     usize::try_from(PEAK.get() - before).unwrap_or(0)
 }
 
+/// How many allocations this thread makes in `act`.
+pub fn allocations_in(act: impl FnOnce()) -> usize {
+    let before = ALLOCATIONS.get();
+    act();
+    ALLOCATIONS.get() - before
+}
+
 fn hold(bytes: isize) {
     // A thread that ends allocates, too.
     let _ = HELD.try_with(|held| {

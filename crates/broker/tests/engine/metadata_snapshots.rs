@@ -7,12 +7,16 @@ use std::rc::Rc;
 use fencepost_broker::metadata::image::ConfigResource;
 use fencepost_broker::metadata::quorum::parse_checkpoint_file_name;
 use fencepost_broker::metadata::{Image, read_snapshot};
+use fencepost_protocol::Request;
+use fencepost_protocol::messages::create_topics_request::Topics as NewTopic;
+use fencepost_protocol::messages::delete_topics_request::Topics as GoneTopic;
 use fencepost_protocol::messages::{
-    AlterClientQuotasRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest,
+    AlterClientQuotasRequest, DeleteTopicsRequest, DescribeConfigsRequest, IncrementalAlterConfigsRequest,
     alter_client_quotas_request, describe_configs_request, incremental_alter_configs_request,
 };
 use fencepost_types::Offset;
 
+use crate::allocations::allocations_in;
 use crate::harness::{TestDisk, World};
 
 const DIRECTORY: &str = "__cluster_metadata-0/";
@@ -26,7 +30,7 @@ const UNLINKED_MS: i64 = 60_001;
 
 /// Sets `retention.ms` of a topic.
 fn alter(world: &Rc<World>, topic: &str, retention_ms: i64) {
-    let answer = world.client().ask(1, &request(topic, retention_ms));
+    let answer = world.client().ask(1, &alter_request(topic, retention_ms));
     assert_eq!(answer.responses[0].error_code, 0, "{answer:?}");
 }
 
@@ -70,6 +74,46 @@ fn live(world: &Rc<World>, changes: std::ops::Range<i64>) {
         alter(world, "a", number);
         world.settle();
     }
+}
+
+/// Allocations of one request and of all that becomes due with it.
+fn cost_of<R: Request>(world: &Rc<World>, version: i16, request: &R) -> (usize, R::Response) {
+    let client = world.client();
+    let mut answer = None;
+    let count = allocations_in(|| {
+        let call = client.send(version, request);
+        while world.sync_one() || world.tick_if_due() {}
+        answer = Some(call.answer());
+    });
+    (count, answer.expect("the request was answered"))
+}
+
+/// A change of the metadata costs what it changes, however many topics there are: a new setting, a new topic, one that goes.
+/// What grows are the paths in persistent maps, with the logarithm of what is in them; a copy of one of the maps, or a text
+/// for each topic, would be some hundred allocations.
+#[test]
+fn a_change_costs_what_it_changes() {
+    let costs = |topics: i32| {
+        let world = World::new();
+        let client = world.client();
+        let mut request = World::create_topic_request("", 1);
+        let topic = request.topics[0].clone();
+        request.topics =
+            (0..topics).map(|number| NewTopic { name: format!("topic.{number}"), ..topic.clone() }).collect();
+        assert_eq!(client.ask(7, &request).topics.len(), topics as usize);
+        let (altered, answer) = cost_of(&world, 1, &alter_request("topic.7", 5));
+        assert_eq!(answer.responses[0].error_code, 0);
+        let (created, answer) = cost_of(&world, 7, &World::create_topic_request("passing", 1));
+        assert_eq!(answer.topics[0].error_code, 0);
+        let gone = GoneTopic { name: Some("passing".to_owned()), ..Default::default() };
+        let delete = DeleteTopicsRequest { topics: vec![gone], timeout_ms: 1_000, ..Default::default() };
+        let (deleted, answer) = cost_of(&world, 6, &delete);
+        assert_eq!(answer.responses[0].error_code, 0);
+        [altered, created, deleted]
+    };
+    let (few, many) = (costs(50), costs(800));
+    let grows = few.iter().zip(&many).any(|(few, many)| *many > *few + 100);
+    assert!(!grows, "allocations: {few:?} among 50 topics, {many:?} among 800");
 }
 
 /// A snapshot when so many bytes have come since the last one: named after the offset that it ends at, and the image as of
@@ -208,7 +252,7 @@ fn a_crash_at_every_call() {
             if world.disk.faults.is_off() {
                 break;
             }
-            let call = world.client().send(1, &request("a", number));
+            let call = world.client().send(1, &alter_request("a", number));
             world.settle();
             if world.disk.faults.is_off() {
                 break;
@@ -243,7 +287,7 @@ fn a_crash_at_every_call() {
     assert!(crashes > 50 && kinds[0] > 10 && kinds[1] > 5, "{crashes} crashes, {kinds:?}");
 }
 
-fn request(topic: &str, retention_ms: i64) -> IncrementalAlterConfigsRequest {
+fn alter_request(topic: &str, retention_ms: i64) -> IncrementalAlterConfigsRequest {
     let config = incremental_alter_configs_request::Configs {
         name: "retention.ms".to_owned(),
         config_operation: SET,

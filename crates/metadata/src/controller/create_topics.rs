@@ -185,7 +185,6 @@ impl Controller {
         let mut records = Vec::new();
         let mut results = Vec::new();
         let mut budget = NEW_PARTITIONS_PER_REQUEST_MAX;
-        let forms = self.collision_forms();
         let times = times(topics.iter().map(|topic| topic.name.as_str()));
         let mut answered = BTreeSet::new();
         for topic in topics {
@@ -195,7 +194,7 @@ impl Controller {
             let planned = if times[topic.name.as_str()] > 1 {
                 Err(CreateTopicRefusal::DuplicateName)
             } else {
-                self.plan_topic(topic, &forms, budget)
+                self.plan_topic(topic, budget)
             };
             let result = planned.map(|plan| {
                 budget -= plan.partitions.len();
@@ -211,19 +210,8 @@ impl Controller {
         self.write(records, token, Reply::CreateTopics(results))
     }
 
-    /// Names by the form in which they collide.
-    fn collision_forms(&self) -> BTreeMap<String, String> {
-        let names = self.image().topics.iter().map(|topic| topic.name.as_ref());
-        names.map(|name| (topic_name::collision_form(name), name.to_string())).collect()
-    }
-
     /// A name that exists wins over every other error (wire-apis §7).
-    fn plan_topic(
-        &self,
-        topic: &NewTopic,
-        forms: &BTreeMap<String, String>,
-        budget: usize,
-    ) -> Result<Plan, CreateTopicRefusal> {
+    fn plan_topic(&self, topic: &NewTopic, budget: usize) -> Result<Plan, CreateTopicRefusal> {
         if topic.name == METADATA_TOPIC {
             return Err(CreateTopicRefusal::MetadataTopic);
         }
@@ -231,8 +219,8 @@ impl Controller {
             return Err(CreateTopicRefusal::Exists(topic.name.clone()));
         }
         topic_name::check(&topic.name).map_err(CreateTopicRefusal::Name)?;
-        if let Some(with) = forms.get(&topic_name::collision_form(&topic.name)) {
-            return Err(CreateTopicRefusal::Collides { name: topic.name.clone(), with: with.clone() });
+        if let Some(with) = self.image().topics.colliding(&topic.name) {
+            return Err(CreateTopicRefusal::Collides { name: topic.name.clone(), with: with.to_string() });
         }
         let configs = given_configs(&topic.configs)?;
         check_topic_config(&configs)?;

@@ -1,16 +1,124 @@
 //! What a delta tells one broker (cluster §10.1).
 
+use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::ImageFold;
+use crate::image::RECENT_RECORDS_MAX;
 use crate::record::MetadataRecord;
+use fencepost_records::persisted::abort_transaction_record::AbortTransactionRecord;
+use fencepost_records::persisted::access_control_entry_record::AccessControlEntryRecord;
+use fencepost_records::persisted::begin_transaction_record::BeginTransactionRecord;
+use fencepost_records::persisted::clear_elr_record::ClearElrRecord;
+use fencepost_records::persisted::client_quota_record::{ClientQuotaRecord, Entity};
+use fencepost_records::persisted::config_record::ConfigRecord;
+use fencepost_records::persisted::end_transaction_record::EndTransactionRecord;
 use fencepost_records::persisted::partition_change_record::PartitionChangeRecord;
 use fencepost_records::persisted::partition_record::PartitionRecord;
+use fencepost_records::persisted::remove_access_control_entry_record::RemoveAccessControlEntryRecord;
 use fencepost_records::persisted::remove_topic_record::RemoveTopicRecord;
+use fencepost_records::persisted::remove_user_scram_credential_record::RemoveUserScramCredentialRecord;
 use fencepost_records::persisted::topic_record::TopicRecord;
+use fencepost_records::persisted::user_scram_credential_record::UserScramCredentialRecord;
 use fencepost_types::Uuid;
+
+/// Of two images of one log only what the records between them name is compared; the outcome is that of a comparison of
+/// everything, near or far, across transactions and snapshots.
+#[test]
+fn what_is_touched_is_all_that_changed() {
+    let step = (0..12_u8, 0..6_u8, 0..3_u8);
+    proptest!(ProptestConfig::with_cases(300), |(steps in prop::collection::vec(step, 1..60), between in 0..40_usize)| {
+        let mut fold = ImageFold::default();
+        let mut images = Vec::from([fold.image().clone()]);
+        let names_all = steps.iter().any(|(kind, _, how)| (*kind, *how) == (5, 0));
+        for (kind, who, how) in steps {
+            // What does not fit is taken for nothing, as a controller never writes it.
+            let mut tried = fold.clone();
+            if tried.replay(fold.next_offset(), &any_record(kind, who, how)).is_ok() {
+                fold = tried;
+                images.push(fold.image().clone());
+            }
+        }
+        let new = fold.image();
+        let old = &images[images.len() - 1 - between.min(images.len() - 1)];
+        let unrelated = image_of(new);
+        prop_assert_eq!(&unrelated, new);
+        prop_assert!(unrelated.touched_since(old).is_none());
+        prop_assert!(names_all || new.touched_since(old).is_some());
+        prop_assert_eq!(Delta::between(old, new), Delta::between(old, &unrelated));
+    });
+}
+
+/// The same image, of another log.
+fn image_of(image: &Image) -> Image {
+    image.clone().as_of(image.offset().next(), image.epoch())
+}
+
+/// Records about six topics (two ids to a name), brokers, users, quotas and entries.
+fn any_record(kind: u8, who: u8, how: u8) -> MetadataRecord {
+    let id = Uuid::from_u128(100 + u128::from(who));
+    let name = format!("t{}", who / 2);
+    match kind {
+        0 => TopicRecord { name, topic_id: id }.into(),
+        1 | 2 => partition(id, i32::from(how), 1),
+        3 => PartitionChangeRecord {
+            partition_id: i32::from(how),
+            topic_id: id,
+            leader: 2,
+            ..Default::default()
+        }
+        .into(),
+        4 => RemoveTopicRecord { topic_id: id }.into(),
+        5 => ClearElrRecord { topic_name: if how == 0 { String::new() } else { name } }.into(),
+        6 | 7 => ConfigRecord {
+            resource_type: 2,
+            resource_name: name,
+            name: "retention.ms".to_string(),
+            value: (how > 0).then(|| how.to_string()),
+        }
+        .into(),
+        8 => ClientQuotaRecord {
+            entity: Vec::from([Entity { entity_type: "user".to_string(), entity_name: Some(name) }]),
+            key: "producer_byte_rate".to_string(),
+            value: f64::from(how),
+            remove: how == 0,
+        }
+        .into(),
+        9 => match how {
+            0 => RemoveUserScramCredentialRecord { name, mechanism: 1 }.into(),
+            _ => {
+                UserScramCredentialRecord { name, mechanism: 1, iterations: how.into(), ..Default::default() }
+                    .into()
+            }
+        },
+        10 => match how {
+            0 => RemoveAccessControlEntryRecord { id }.into(),
+            _ => AccessControlEntryRecord { id, operation: how as i8, ..Default::default() }.into(),
+        },
+        _ => match how {
+            0 => BeginTransactionRecord { name: None }.into(),
+            1 => EndTransactionRecord {}.into(),
+            _ => AbortTransactionRecord { reason: None }.into(),
+        },
+    }
+}
+
+/// Images that are further apart than what is kept are compared whole.
+#[test]
+fn far_apart_everything_is_compared() {
+    let mut fold = ImageFold::default();
+    let old = fold.image().clone();
+    for who in 0..=RECENT_RECORDS_MAX {
+        let record = TopicRecord { name: format!("t{who}"), topic_id: Uuid::from_u128(1_000 + who as u128) };
+        fold.replay(fold.next_offset(), &record.into()).expect("it fits");
+    }
+    assert!(fold.image().touched_since(&old).is_none());
+    assert_eq!(Delta::between(&old, fold.image()).topics_created.len(), RECENT_RECORDS_MAX + 1);
+}
 
 const OLD: Uuid = Uuid::from_u128(500);
 const NEW: Uuid = Uuid::from_u128(600);

@@ -5,6 +5,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use core::ops::Bound;
 
+use fencepost_types::SharedMap;
+
 /// What a configuration belongs to; the numbers are Kafka's.
 ///
 /// Source: Kafka ConfigResource.Type.
@@ -55,7 +57,7 @@ pub type ConfigValues = BTreeMap<String, String>;
 
 /// All configurations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Configs(BTreeMap<ConfigResource, Arc<ConfigValues>>);
+pub struct Configs(SharedMap<ConfigResource, Arc<ConfigValues>>);
 
 impl Configs {
     /// The keys set for that resource; `None` when there are none.
@@ -73,19 +75,27 @@ impl Configs {
         self.0.iter()
     }
 
+    /// Those of one kind, in order of their names.
+    pub fn of_kind(&self, kind: ResourceType) -> impl Iterator<Item = (&ConfigResource, &Arc<ConfigValues>)> {
+        let first = ConfigResource::new(kind, "");
+        self.0.range(first..).take_while(move |(resource, _)| resource.kind == kind)
+    }
+
     /// The first resource after `last`, or of all, with a key set.
     pub(super) fn after(
         &self,
         last: Option<&ConfigResource>,
     ) -> Option<(&ConfigResource, &Arc<ConfigValues>)> {
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        self.0.range((from, Bound::Unbounded)).next()
+        self.0.range::<ConfigResource, _>((from, Bound::Unbounded)).next()
     }
 
     pub(crate) fn set(&mut self, resource: ConfigResource, key: &str, value: Option<&str>) {
         match value {
             Some(value) => {
-                Arc::make_mut(self.0.entry(resource).or_default()).insert(key.into(), value.into());
+                let mut values = self.0.get(&resource).cloned().unwrap_or_default();
+                Arc::make_mut(&mut values).insert(key.into(), value.into());
+                self.0.insert(resource, values);
             }
             None => {
                 let Some(values) = self.0.get_mut(&resource) else { return };

@@ -1,9 +1,10 @@
 //! The image: everything the metadata log says, as of one offset. Immutable for whoever reads it; a clone shares
-//! everything that did not change.
+//! everything that did not change, and a change costs as much as it changes.
 
 mod broker;
 mod config;
 mod fold;
+mod recent;
 mod replay;
 mod security;
 mod snapshot;
@@ -15,12 +16,16 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fencepost_types::{
-    BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerId, TopicName, TransactionVersion, Uuid,
+    BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerId, SharedMap, TopicName, TransactionVersion, Uuid,
 };
 
 pub use broker::{Broker, BrokerEpoch, ControllerRegistration, Endpoint, LevelRange, MIGRATING, UNASSIGNED};
 pub use config::{ConfigResource, ConfigValues, Configs, ResourceType};
 pub use fold::ImageFold;
+#[cfg(test)]
+pub(crate) use recent::RECENT_RECORDS_MAX;
+use recent::Recent;
+pub(crate) use recent::Touched;
 pub use replay::{ReplayError, ReplayFault};
 pub use security::{
     AccessControlEntry, ClientQuotas, DelegationToken, QuotaEntity, QuotaValue, ScramCredential,
@@ -46,13 +51,14 @@ pub struct Image {
     pub(crate) features: Arc<Features>,
     pub(crate) brokers: Arc<BTreeMap<BrokerId, Arc<Broker>>>,
     pub(crate) controllers: Arc<BTreeMap<BrokerId, ControllerRegistration>>,
-    pub(crate) topics: Arc<Topics>,
-    pub(crate) configs: Arc<Configs>,
-    pub(crate) client_quotas: Arc<ClientQuotas>,
-    pub(crate) scram: Arc<ScramCredentials>,
-    pub(crate) acls: Arc<BTreeMap<Uuid, AccessControlEntry>>,
-    pub(crate) delegation_tokens: Arc<BTreeMap<String, DelegationToken>>,
+    pub(crate) topics: Topics,
+    pub(crate) configs: Configs,
+    pub(crate) client_quotas: ClientQuotas,
+    pub(crate) scram: ScramCredentials,
+    pub(crate) acls: SharedMap<Uuid, AccessControlEntry>,
+    pub(crate) delegation_tokens: SharedMap<String, DelegationToken>,
     pub(crate) next_producer_id: ProducerId,
+    recent: Recent,
 }
 
 impl Default for Image {
@@ -65,13 +71,14 @@ impl Default for Image {
             features: Arc::default(),
             brokers: Arc::default(),
             controllers: Arc::default(),
-            topics: Arc::default(),
-            configs: Arc::default(),
-            client_quotas: Arc::default(),
-            scram: Arc::default(),
-            acls: Arc::default(),
-            delegation_tokens: Arc::default(),
+            topics: Topics::default(),
+            configs: Configs::default(),
+            client_quotas: ClientQuotas::default(),
+            scram: ScramCredentials::default(),
+            acls: SharedMap::default(),
+            delegation_tokens: SharedMap::default(),
             next_producer_id: ProducerId(0),
+            recent: Recent::default(),
         }
     }
 }
@@ -189,12 +196,12 @@ impl Image {
     }
 
     /// All access control entries by id.
-    pub fn acls(&self) -> &BTreeMap<Uuid, AccessControlEntry> {
+    pub fn acls(&self) -> &SharedMap<Uuid, AccessControlEntry> {
         &self.acls
     }
 
     /// All delegation tokens by id.
-    pub fn delegation_tokens(&self) -> &BTreeMap<String, DelegationToken> {
+    pub fn delegation_tokens(&self) -> &SharedMap<String, DelegationToken> {
         &self.delegation_tokens
     }
 

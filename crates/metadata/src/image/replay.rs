@@ -101,11 +101,17 @@ impl core::fmt::Display for ReplayFault {
     }
 }
 
+/// Whom a quota is for.
+pub(super) fn quota_entity(record: &ClientQuotaRecord) -> QuotaEntity {
+    record.entity.iter().map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect()
+}
+
 type Fits = Result<(), ReplayFault>;
 
 impl Image {
     /// Takes in one record. Transaction brackets are [`super::ImageFold`]'s business and change nothing here.
     pub fn replay(&mut self, offset: Offset, record: &MetadataRecord) -> Result<(), ReplayError> {
+        self.note(offset, record);
         let fits = self.apply(record);
         self.offset = offset;
         fits.map_err(|fault| ReplayError { offset, record: record.type_name(), fault })
@@ -147,15 +153,15 @@ impl Image {
             MetadataRecord::ClearElr(r) => return self.clear_elr(&r.topic_name),
             MetadataRecord::DelegationToken(r) => self.set_token(r),
             MetadataRecord::RemoveDelegationToken(r) => {
-                Arc::make_mut(&mut self.delegation_tokens).remove(&r.token_id);
+                self.delegation_tokens.remove(&r.token_id);
             }
             MetadataRecord::UserScramCredential(r) => self.set_credential(r),
             MetadataRecord::RemoveUserScramCredential(r) => {
-                Arc::make_mut(&mut self.scram).remove(&(ScramMechanism(r.mechanism), r.name.clone()));
+                self.scram.remove(&(ScramMechanism(r.mechanism), r.name.clone()));
             }
             MetadataRecord::AccessControlEntry(r) => self.set_entry(r),
             MetadataRecord::RemoveAccessControlEntry(r) => {
-                Arc::make_mut(&mut self.acls).remove(&r.id);
+                self.acls.remove(&r.id);
             }
             MetadataRecord::NoOp(_)
             | MetadataRecord::ZkMigrationState(_)
@@ -175,7 +181,7 @@ impl Image {
             max_timestamp: r.max_timestamp,
             expiration_timestamp: r.expiration_timestamp,
         };
-        Arc::make_mut(&mut self.delegation_tokens).insert(r.token_id.clone(), token);
+        self.delegation_tokens.insert(r.token_id.clone(), token);
     }
 
     fn set_credential(&mut self, r: &UserScramCredentialRecord) {
@@ -185,7 +191,7 @@ impl Image {
             server_key: r.server_key.clone(),
             iterations: r.iterations,
         };
-        Arc::make_mut(&mut self.scram).insert((ScramMechanism(r.mechanism), r.name.clone()), credential);
+        self.scram.insert((ScramMechanism(r.mechanism), r.name.clone()), credential);
     }
 
     fn set_entry(&mut self, r: &AccessControlEntryRecord) {
@@ -198,7 +204,7 @@ impl Image {
             operation: r.operation,
             permission_type: r.permission_type,
         };
-        Arc::make_mut(&mut self.acls).insert(r.id, entry);
+        self.acls.insert(r.id, entry);
     }
 
     /// The registration of that broker, if its epoch is the record's: a change is for one incarnation.
@@ -233,13 +239,13 @@ impl Image {
         }
         let topic =
             Topic { name: record.name.as_str().into(), id: record.topic_id, partitions: BTreeMap::new() };
-        Arc::make_mut(&mut self.topics).insert(topic);
+        self.topics.insert(topic);
         Ok(())
     }
 
     fn remove_topic(&mut self, id: Uuid) -> Fits {
-        let topic = Arc::make_mut(&mut self.topics).remove(id).ok_or(ReplayFault::UnknownTopic(id))?;
-        Arc::make_mut(&mut self.configs).remove_all(&ConfigResource::topic(&topic.name));
+        let topic = self.topics.remove(id).ok_or(ReplayFault::UnknownTopic(id))?;
+        self.configs.remove_all(&ConfigResource::topic(&topic.name));
         Ok(())
     }
 
@@ -247,9 +253,7 @@ impl Image {
         let index = PartitionIndex(record.partition_id);
         let partition =
             Partition::from_record(record).filter(is_possible).ok_or(ReplayFault::InvalidPartition(index))?;
-        let topic = Arc::make_mut(&mut self.topics)
-            .get_mut(record.topic_id)
-            .ok_or(ReplayFault::UnknownTopic(record.topic_id))?;
+        let topic = self.topics.get_mut(record.topic_id).ok_or(ReplayFault::UnknownTopic(record.topic_id))?;
         topic.partitions.insert(index, partition);
         Ok(())
     }
@@ -260,7 +264,8 @@ impl Image {
         const LEADER_UNCHANGED: i32 = -2;
         const RECOVERY_UNCHANGED: i8 = -1;
         let index = PartitionIndex(record.partition_id);
-        let partition = Arc::make_mut(&mut self.topics)
+        let partition = self
+            .topics
             .get_mut(record.topic_id)
             .ok_or(ReplayFault::UnknownTopic(record.topic_id))?
             .partitions
@@ -291,7 +296,7 @@ impl Image {
 
     /// Empties both lists of the topic's (or every topic's) partitions; a partition that had any gets a new epoch.
     fn clear_elr(&mut self, topic_name: &str) -> Fits {
-        let topics = Arc::make_mut(&mut self.topics);
+        let topics = &mut self.topics;
         let ids: Vec<Uuid> = if topic_name.is_empty() {
             topics.ids().collect()
         } else {
@@ -315,7 +320,7 @@ impl Image {
 
     fn set_config(&mut self, record: &ConfigRecord) {
         let resource = ConfigResource::new(ResourceType(record.resource_type), record.resource_name.clone());
-        Arc::make_mut(&mut self.configs).set(resource, &record.name, record.value.as_deref());
+        self.configs.set(resource, &record.name, record.value.as_deref());
     }
 
     fn set_feature(&mut self, record: &FeatureLevelRecord) -> Fits {
@@ -336,11 +341,12 @@ impl Image {
     }
 
     fn set_quota(&mut self, record: &ClientQuotaRecord) {
-        let entity: QuotaEntity =
-            record.entity.iter().map(|part| (part.entity_type.clone(), part.entity_name.clone())).collect();
-        let quotas = Arc::make_mut(&mut self.client_quotas);
+        let entity = quota_entity(record);
+        let quotas = &mut self.client_quotas;
         if !record.remove {
-            quotas.entry(entity).or_default().insert(record.key.clone(), QuotaValue::new(record.value));
+            let mut values = quotas.get(&entity).cloned().unwrap_or_default();
+            values.insert(record.key.clone(), QuotaValue::new(record.value));
+            quotas.insert(entity, values);
         } else if let Some(values) = quotas.get_mut(&entity) {
             values.remove(&record.key);
             if values.is_empty() {

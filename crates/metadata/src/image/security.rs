@@ -5,6 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
+use fencepost_types::SharedMap;
 
 /// Whom a client quota is for: entity types (`user`, `client-id`, `ip`) with names; no name is the default.
 pub type QuotaEntity = BTreeMap<String, Option<String>>;
@@ -26,7 +27,7 @@ impl QuotaValue {
 }
 
 /// All client quotas: entity, then key, then value. No entity is without a key.
-pub type ClientQuotas = BTreeMap<QuotaEntity, BTreeMap<String, QuotaValue>>;
+pub type ClientQuotas = SharedMap<QuotaEntity, BTreeMap<String, QuotaValue>>;
 
 /// How a SCRAM credential is hashed; the numbers are Kafka's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +59,7 @@ pub struct ScramCredential {
 }
 
 /// All SCRAM credentials by mechanism and user.
-pub type ScramCredentials = BTreeMap<(ScramMechanism, String), ScramCredential>;
+pub type ScramCredentials = SharedMap<(ScramMechanism, String), ScramCredential>;
 
 /// An access control entry, as its record has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

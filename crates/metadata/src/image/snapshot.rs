@@ -13,6 +13,7 @@ use fencepost_records::persisted::topic_record::TopicRecord;
 use fencepost_records::persisted::user_scram_credential_record::UserScramCredentialRecord;
 use fencepost_types::{LeaderEpoch, Offset, ProducerId, TopicName};
 
+use super::recent::Recent;
 use super::{ConfigResource, ConfigValues, Image, QuotaEntity, Topic};
 use crate::features;
 use crate::level::MetadataVersion;
@@ -211,6 +212,7 @@ impl Image {
     /// file name. Offsets inside a snapshot mean nothing.
     pub fn as_of(mut self, end_offset: Offset, epoch: LeaderEpoch) -> Self {
         self.offset = end_offset.plus(-1);
+        self.recent = Recent::after(self.offset);
         self.epoch = epoch;
         self
     }

@@ -1,14 +1,16 @@
 //! Topics and partitions.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::ops::Bound;
 
 use fencepost_records::persisted::partition_record::PartitionRecord;
-use fencepost_types::{BrokerId, LeaderEpoch, PartitionIndex, TopicName, Uuid};
+use fencepost_types::{BrokerId, LeaderEpoch, PartitionIndex, SharedMap, SharedSet, TopicName, Uuid};
 
 use super::broker::MIGRATING;
+use crate::topic_name;
 
 /// Counts the changes of a partition, from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -156,11 +158,18 @@ pub struct Topic {
     pub partitions: BTreeMap<PartitionIndex, Partition>,
 }
 
+/// A name behind the form in which it collides with others.
+fn collision(name: &TopicName) -> (String, TopicName) {
+    (topic_name::collision_form(name), name.clone())
+}
+
 /// All topics, by id and by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Topics {
-    by_id: BTreeMap<Uuid, Arc<Topic>>,
-    ids: BTreeMap<TopicName, Uuid>,
+    by_id: SharedMap<Uuid, Arc<Topic>>,
+    ids: SharedMap<TopicName, Uuid>,
+    /// The names that another one may collide with, after the form in which they do.
+    forms: SharedSet<(String, TopicName)>,
 }
 
 impl Topics {
@@ -177,6 +186,15 @@ impl Topics {
     /// Every topic, in order of name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Topic>> {
         self.ids.values().filter_map(|id| self.by_id.get(id))
+    }
+
+    /// The first topic whose name collides with `name`.
+    ///
+    /// Source: Kafka ReplicationControlManager.topicsWithCollisionChars.
+    pub(crate) fn colliding(&self, name: &str) -> Option<&TopicName> {
+        let from = (topic_name::collision_form(name), TopicName::from(""));
+        let ((form, other), ()) = self.forms.range(&from..).next()?;
+        (*form == from.0).then_some(other)
     }
 
     /// The first topic after that name, or of all, in order of name.
@@ -198,12 +216,18 @@ impl Topics {
 
     pub(super) fn insert(&mut self, topic: Topic) {
         self.ids.insert(topic.name.clone(), topic.id);
+        if topic_name::may_collide(&topic.name) {
+            self.forms.put(collision(&topic.name));
+        }
         self.by_id.insert(topic.id, Arc::new(topic));
     }
 
     pub(super) fn remove(&mut self, id: Uuid) -> Option<Arc<Topic>> {
         let topic = self.by_id.remove(&id)?;
         self.ids.remove(&topic.name);
+        if topic_name::may_collide(&topic.name) {
+            self.forms.remove(&collision(&topic.name));
+        }
         Some(topic)
     }
 
@@ -218,7 +242,7 @@ impl Topics {
     /// Panics unless both maps name the same topics.
     pub(super) fn check(&self) {
         assert_eq!(self.by_id.len(), self.ids.len(), "topics by id and by name differ");
-        for (name, id) in &self.ids {
+        for (name, id) in self.ids.iter() {
             let topic =
                 self.by_id.get(id).unwrap_or_else(|| panic!("topic {name} has an id without a topic"));
             assert_eq!(&topic.name, name, "a topic is filed under another name");

@@ -1,8 +1,9 @@
-//! Ordered maps and sets whose copies share what is the same in both: a decision starts from a copy of the group, and
-//! copying costs the same whether the group has ten members or ten thousand.
+//! Ordered maps and sets whose copies share what is the same in both: a decision starts from a copy of the group, a new
+//! metadata image from a copy of the last one, and copying costs the same whether there are ten entries or ten thousand.
 
+use core::borrow::Borrow;
 use core::fmt;
-use core::ops::Index;
+use core::ops::{Index, RangeBounds};
 
 use rpds::RedBlackTreeMapSync;
 
@@ -28,7 +29,10 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     }
 
     /// Takes out what is under `key`.
-    pub fn remove(&mut self, key: &K) -> Option<V> {
+    pub fn remove<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<V>
+    where
+        K: Borrow<Q>,
+    {
         let earlier = self.0.get(key).cloned();
         if earlier.is_some() {
             self.0.remove_mut(key);
@@ -37,7 +41,10 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
     }
 
     /// What is under `key`, to be changed: in this copy alone.
-    pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
+    pub fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+    {
         self.0.get_mut(key)
     }
 }
@@ -51,12 +58,18 @@ impl<K: Ord + Clone> SharedSet<K> {
 
 impl<K: Ord, V> SharedMap<K, V> {
     /// What is under `key`.
-    pub fn get(&self, key: &K) -> Option<&V> {
+    pub fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
+    where
+        K: Borrow<Q>,
+    {
         self.0.get(key)
     }
 
     /// Whether there is something under `key`.
-    pub fn contains_key(&self, key: &K) -> bool {
+    pub fn contains_key<Q: Ord + ?Sized>(&self, key: &Q) -> bool
+    where
+        K: Borrow<Q>,
+    {
         self.0.contains_key(key)
     }
 
@@ -73,6 +86,17 @@ impl<K: Ord, V> SharedMap<K, V> {
     /// All, in order of the keys.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
         self.0.iter()
+    }
+
+    /// Those whose keys lie in `range`, in order of the keys. The first of them is found without a look at those before.
+    pub fn range<Q: Ord + ?Sized, R: RangeBounds<Q>>(
+        &self,
+        range: R,
+    ) -> impl DoubleEndedIterator<Item = (&K, &V)>
+    where
+        K: Borrow<Q>,
+    {
+        self.0.range(range)
     }
 
     /// The keys, in order.
@@ -127,5 +151,6 @@ mod tests {
         first.insert(9, 90);
         assert_eq!(first, second);
         assert!(first.keys().eq(second.keys()) && first.values().eq(second.values()));
+        assert!(first.range(97..).map(|(key, _)| *key).eq([97, 98, 99]), "a range has its beginning");
     }
 }
