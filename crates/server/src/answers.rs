@@ -13,10 +13,9 @@ use fencepost_storage::DiskError;
 use tokio::io::AsyncWriteExt;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use crate::farewell::{LINGER, STOPPED, Stop};
-use crate::load::Load;
+use crate::load::{Load, Progress};
 
 /// Slices that one vectored write takes.
 const SLICES_MAX: usize = 64;
@@ -24,11 +23,6 @@ const SLICES_MAX: usize = 64;
 const PIECE_BYTES_MAX: usize = 256 * 1024;
 /// And the least, for a socket that takes little.
 const PIECE_BYTES_MIN: usize = 16 * 1024;
-/// A client shows that it reads when it takes this much...
-const PROGRESS_BYTES: usize = 64 * 1024;
-/// ...in this time.
-const PROGRESS_WITHIN: Duration = LINGER;
-
 thread_local! {
     /// Where pieces of files are read to; empty until the first one.
     static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -71,7 +65,7 @@ pub(crate) enum Lost {
     #[error("{STOPPED}")]
     Stopped,
     /// It takes nothing, and all who do so hold too much.
-    #[error("too much waits for clients that do not read, and this one does not")]
+    #[error("too much is held for clients that do not go on, and this one does not")]
     TooMuch,
     /// Records could not be read from their file.
     #[error(transparent)]
@@ -83,54 +77,28 @@ pub(crate) struct Patience {
     idle: Duration,
     stop: Stop,
     load: Arc<Load>,
-    /// When the client last showed that it reads.
-    since: Instant,
-    /// What it has taken since, bytes.
-    taken_bytes: usize,
+    progress: Progress,
 }
 
 impl Patience {
     /// For a client that may be idle for so long.
     pub(crate) fn new(idle: Duration, stop: Stop, load: Arc<Load>) -> Self {
-        Self { idle, stop, load, since: Instant::now(), taken_bytes: 0 }
-    }
-
-    /// An answer begins.
-    fn begin(&mut self) {
-        (self.since, self.taken_bytes) = (Instant::now(), 0);
-    }
-
-    /// The client has taken so much of it.
-    fn taken(&mut self, bytes: usize) {
-        self.taken_bytes += bytes;
-        if self.taken_bytes >= PROGRESS_BYTES {
-            self.begin();
-        }
+        Self { idle, stop, load, progress: Progress::begin() }
     }
 
     /// Ends when it is over; says why.
     async fn ends(&mut self) -> Lost {
-        let is_too_much = async {
-            loop {
-                self.load.all_hold_too_much().await;
-                tokio::time::sleep_until(self.since + PROGRESS_WITHIN).await;
-                if self.load.has_to_go() {
-                    return;
-                }
-                tokio::time::sleep(PROGRESS_WITHIN).await;
-            }
-        };
         tokio::select! {
             () = tokio::time::sleep(self.idle) => Lost::Idle,
             () = self.stop.begun_since(LINGER) => Lost::Stopped,
-            () = is_too_much => Lost::TooMuch,
+            () = self.progress.is_too_slow(&self.load) => Lost::TooMuch,
         }
     }
 }
 
 /// Writes a frame; a client that takes nothing of it for too long is given up.
 async fn write_frame(writing: &OwnedWriteHalf, frame: &Frame, patience: &mut Patience) -> Result<(), Lost> {
-    patience.begin();
+    patience.progress = Progress::begin();
     let (mut rest, mut piece_bytes) = (Rest::new(frame), PIECE_BYTES_MAX);
     while !rest.is_empty() {
         tokio::select! {
@@ -142,7 +110,7 @@ async fn write_frame(writing: &OwnedWriteHalf, frame: &Frame, patience: &mut Pat
             Ok((0, _)) => return Err(io::Error::from(io::ErrorKind::WriteZero).into()),
             Ok((written, offered)) => {
                 rest.advance(written);
-                patience.taken(written);
+                patience.progress.made(written);
                 let is_fast = written == offered;
                 piece_bytes = if is_fast { piece_bytes * 2 } else { written };
                 piece_bytes = piece_bytes.clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX);
@@ -248,10 +216,11 @@ mod tests {
     use tokio::io::AsyncReadExt;
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::watch;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::clock::Clock;
-    use crate::load::Unsent;
+    use crate::load::{Held, PROGRESS_WITHIN};
 
     /// A connection whose answers are written by [`write_answers`], and what is needed to see how that goes.
     struct Answering {
@@ -263,14 +232,14 @@ mod tests {
     }
 
     impl Answering {
-        async fn start(unsent: &Arc<Unsent>) -> Self {
+        async fn start(all: &Arc<Held>) -> Self {
             let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
             let address: SocketAddr = listener.local_addr().unwrap();
             let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
             let (_, writing) = accepted.unwrap().0.into_split();
             let (answers, queue) = mpsc::channel(4);
             let (stop, told) = watch::channel(false);
-            let load = Arc::new(Load::new(unsent, address));
+            let load = Arc::new(Load::new(all, address));
             let patience = Patience::new(Duration::from_secs(600), Stop::new(told), Arc::clone(&load));
             let writer = tokio::spawn(write_answers(writing, queue, Arc::clone(&load), patience));
             Self { client: client.unwrap(), answers, load, writer, _stop: stop }
@@ -300,12 +269,12 @@ mod tests {
         // More than a socket's buffers take.
         const MUCH: usize = 40 << 20;
         run(async {
-            let unsent = Unsent::new(MUCH, Clock::start());
-            let little = Answering::start(&unsent).await;
+            let all = Held::new(MUCH, Clock::start());
+            let little = Answering::start(&all).await;
             little.answer(held(1_000)).await;
-            let unread = Answering::start(&unsent).await;
+            let unread = Answering::start(&all).await;
             unread.answer(held(MUCH)).await;
-            let mut reading = Answering::start(&unsent).await;
+            let mut reading = Answering::start(&all).await;
             reading.answer(held(MUCH)).await;
             let mut taken = vec![0; MUCH / 40];
             let begun = Instant::now();

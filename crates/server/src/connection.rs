@@ -19,15 +19,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::answers::{Patience, write_answers};
+use crate::answers::{Lost, Patience, write_answers};
 use crate::clock::Clock;
 use crate::farewell::{LINGER, STOPPED, Stop, say_farewell};
-use crate::load::{Load, Unsent, is_fetch};
+use crate::load::{Arriving, Held, Load, Progress, is_fetch};
 
 /// Requests of one connection that may be read and not yet answered.
 const IN_FLIGHT_MAX: usize = 32;
 /// A frame's buffer grows by at most this much before its bytes have arrived.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
+
+/// Why a connection is closed whose request comes too slowly.
+const TOO_SLOW: &str = "its request comes too slowly";
 
 /// What every connection is served with.
 #[derive(Clone)]
@@ -39,8 +42,8 @@ pub(crate) struct Service {
     pub(crate) idle: Duration,
     /// How many connections are open, for an operator who asks.
     pub(crate) connections: Arc<AtomicUsize>,
-    /// The answers of all connections that are not taken yet.
-    pub(crate) unsent: Arc<Unsent>,
+    /// What all connections make us hold.
+    pub(crate) held: Arc<Held>,
     pub(crate) stop: Stop,
 }
 
@@ -51,7 +54,7 @@ pub(crate) async fn serve(service: Service, stream: TcpStream, peer: SocketAddr,
     let connection = Connection::new(id, format!("/{}", peer.ip()), service.listener.clone());
     let (reading, writing) = stream.into_split();
     let (answers, queue) = mpsc::channel(IN_FLIGHT_MAX);
-    let load = Arc::new(Load::new(&service.unsent, peer));
+    let load = Arc::new(Load::new(&service.held, peer));
     let patience = Patience::new(service.idle, service.stop.clone(), Arc::clone(&load));
     let writer = Writer(tokio::spawn(write_answers(writing, queue, Arc::clone(&load), patience)));
     let why = read_requests(&service, &connection, reading, answers, load, writer).await;
@@ -76,16 +79,24 @@ async fn read_requests(
     mut writer: Writer,
 ) -> &'static str {
     let (mut buffer, mut stop) = (BytesMut::new(), service.stop.clone());
+    let mut arriving = Arriving::new(&load);
     let why = loop {
         let frame = tokio::select! {
             biased;
             () = stop.begun() => break STOPPED,
             _ = &mut writer.0 => return "an answer closed it",
-            frame = timeout(service.idle, read_frame(&mut reading, &mut buffer, service.request_bytes_max)) => frame,
+            frame = timeout(
+                service.idle,
+                read_frame(&mut reading, &mut buffer, service.request_bytes_max, &mut arriving),
+            ) => frame,
         };
         let frame = match frame {
             Ok(Ok(Some(frame))) => frame,
             Ok(Ok(None)) => break "the client closed it",
+            Ok(Err(TOO_SLOW)) => {
+                load.tell(&Lost::TooMuch);
+                return TOO_SLOW;
+            }
             Ok(Err(why)) => break why,
             Err(_) => return "it was idle",
         };
@@ -102,6 +113,7 @@ async fn read_requests(
         }
         let (load, was_fetch) = (Arc::clone(&load), is_fetch(&frame));
         load.taken_in(was_fetch);
+        arriving.takes(0);
         let respond = Box::new(move |outcome| {
             load.answered(was_fetch, &outcome);
             // The connection may be gone by the time its answer is ready.
@@ -125,7 +137,9 @@ async fn read_frame(
     reading: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,
     bytes_max: usize,
+    arriving: &mut Arriving,
 ) -> Result<Option<Bytes>, &'static str> {
+    let mut progress = Progress::begin();
     loop {
         let mut wanted = 4;
         if let Some(size) = buffer.first_chunk::<4>() {
@@ -150,9 +164,19 @@ async fn read_frame(
         } else if buffer.capacity() == buffer.len() {
             buffer.reserve(READ_AHEAD_BYTES);
         }
-        match reading.read_buf(buffer).await {
+        arriving.takes(buffer.capacity());
+        let read = if arriving.is_large() {
+            tokio::select! {
+                biased;
+                read = reading.read_buf(buffer) => read,
+                () = arriving.is_too_slow(&progress) => return Err(TOO_SLOW),
+            }
+        } else {
+            reading.read_buf(buffer).await
+        };
+        match read {
             Ok(0) => return Ok(None),
-            Ok(_) => {}
+            Ok(bytes) => progress.made(bytes),
             Err(_) => return Err("reading failed"),
         }
     }
@@ -186,6 +210,11 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
     }
 
+    fn arriving() -> Arriving {
+        let all = Held::new(usize::MAX, Clock::start());
+        Arriving::new(&Arc::new(Load::new(&all, SocketAddr::from(([127, 0, 0, 1], 1)))))
+    }
+
     fn frame(size: usize, byte: u8) -> Vec<u8> {
         [&(size as u32).to_be_bytes()[..], &vec![byte; size]].concat()
     }
@@ -200,10 +229,13 @@ mod tests {
             run(async {
                 let (mut reading, mut buffer) = (Slowly { bytes: &bytes, step }, BytesMut::new());
                 for size in sizes {
-                    let frame = read_frame(&mut reading, &mut buffer, 1 << 20).await.unwrap().unwrap();
+                    let frame = read_frame(&mut reading, &mut buffer, 1 << 20, &mut arriving())
+                        .await
+                        .unwrap()
+                        .unwrap();
                     assert_eq!((frame.len(), frame[size - 1]), (size, size as u8));
                 }
-                assert_eq!(read_frame(&mut reading, &mut buffer, 1 << 20).await, Ok(None));
+                assert_eq!(read_frame(&mut reading, &mut buffer, 1 << 20, &mut arriving()).await, Ok(None));
             });
         }
     }
@@ -214,7 +246,8 @@ mod tests {
         for size in [0, -1, i32::MIN, 101, i32::MAX] {
             let bytes = size.to_be_bytes();
             let read = run(async {
-                read_frame(&mut Slowly { bytes: &bytes, step: 4 }, &mut BytesMut::new(), 100).await
+                let mut slowly = Slowly { bytes: &bytes, step: 4 };
+                read_frame(&mut slowly, &mut BytesMut::new(), 100, &mut arriving()).await
             });
             assert!(read.is_err(), "{size}");
         }
@@ -227,18 +260,66 @@ mod tests {
             let mut buffer = BytesMut::new();
             let announced = 100_000_000_u32.to_be_bytes();
             let mut torn = Slowly { bytes: &announced, step: 4 };
-            assert_eq!(read_frame(&mut torn, &mut buffer, usize::MAX).await, Ok(None));
+            assert_eq!(read_frame(&mut torn, &mut buffer, usize::MAX, &mut arriving()).await, Ok(None));
             assert!(buffer.capacity() <= 2 * READ_AHEAD_BYTES, "{}", buffer.capacity());
 
             let mut buffer = BytesMut::new();
             let bytes = [frame(10_000_000, 1), frame(10, 2)].concat();
             let mut reading = Slowly { bytes: &bytes, step: usize::MAX };
             for size in [10_000_000, 10] {
-                let frame = read_frame(&mut reading, &mut buffer, usize::MAX).await.unwrap().unwrap();
+                let frame = read_frame(&mut reading, &mut buffer, usize::MAX, &mut arriving())
+                    .await
+                    .unwrap()
+                    .unwrap();
                 assert_eq!(frame.len(), size);
                 drop(frame);
                 assert!(buffer.capacity() <= 2 * READ_AHEAD_BYTES, "{}", buffer.capacity());
             }
         });
+    }
+
+    /// A sender that stops in the middle.
+    struct Stops<'a>(Slowly<'a>);
+
+    impl AsyncRead for Stops<'_> {
+        fn poll_read(
+            mut self: std::pin::Pin<&mut Self>,
+            cx: &mut std::task::Context<'_>,
+            buffer: &mut tokio::io::ReadBuf<'_>,
+        ) -> std::task::Poll<std::io::Result<()>> {
+            if self.0.bytes.is_empty() {
+                return std::task::Poll::Pending;
+            }
+            std::pin::Pin::new(&mut self.0).poll_read(cx, buffer)
+        }
+    }
+
+    /// Issue 12, B8, the other direction: half a large request counts; when all hold too much, its sender has to go on. One of
+    /// a small request, or of a large one while there is room, may take its time.
+    #[test]
+    fn half_a_large_request_does_not_stay() {
+        const LARGE: usize = 1_000_000;
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let bytes = frame(2 * LARGE, 1);
+        let read = |sent: usize, all_max: usize| {
+            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+                let all = Held::new(all_max, Clock::start());
+                let load = Arc::new(Load::new(&all, SocketAddr::from(([127, 0, 0, 1], 1))));
+                let mut arriving = Arriving::new(&load);
+                let mut stops = Stops(Slowly { bytes: &bytes[..sent], step: 10_000 });
+                let mut buffer = BytesMut::new();
+                let read = read_frame(&mut stops, &mut buffer, usize::MAX, &mut arriving);
+                let ended = timeout(PATIENCE, read).await;
+                let held = all.bytes();
+                drop(arriving);
+                assert_eq!(all.bytes(), 0);
+                (ended.ok(), held)
+            })
+        };
+        let (ended, held) = read(LARGE, LARGE / 2);
+        assert_eq!(ended, Some(Err(TOO_SLOW)));
+        assert!((LARGE..4 * LARGE).contains(&held), "{held}");
+        assert_eq!(read(LARGE, 4 * LARGE).0, None);
+        assert_eq!(read(10_000, 0), (None, 0));
     }
 }

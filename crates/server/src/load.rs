@@ -1,30 +1,36 @@
-//! What connections make us hold of answers that are ready and not taken.
+//! What connections make us hold: answers that are ready and not taken, and large requests that are not whole, or wait.
 //!
-//! Each connection has a limit of its own, beyond which nothing more is read from it. All of them together have one, too:
-//! beyond it, who holds much of it and takes nothing is closed, so that memory does not grow with the number of those who do
-//! not read. Records that lie in files until they are sent ([`Frame`](fencepost_broker::Frame)) take no memory and do not count.
+//! Each connection has limits of its own, beyond which nothing more is read from it. All of them together have one, too:
+//! beyond it, who makes us hold much and neither takes nor sends enough is closed, so that memory does not grow with the number of
+//! those who do not go on. Records that lie in files until they are sent ([`Frame`](fencepost_broker::Frame)) do not count.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fencepost_broker::{LogLimit, Outcome};
 use fencepost_protocol::ApiKey;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use crate::answers::Lost;
 use crate::clock::Clock;
 
 /// While more than this is ready and not yet taken by the client, nothing more is read from it.
 const UNSENT_BYTES_MAX: usize = 1024 * 1024;
-/// All connections together may have this much ready and not taken before those who take nothing are closed for it.
-pub(crate) const UNSENT_BYTES_TOTAL_MAX: usize = 64 * 1024 * 1024;
-/// A connection that holds no more than this is never closed for it.
-const UNSENT_BYTES_FREE: usize = 64 * 1024;
+/// All connections together may make us hold this much before those who do not go on are closed for it.
+pub(crate) const HELD_BYTES_MAX: usize = 128 * 1024 * 1024;
+/// A connection that makes us hold no more than this is never closed for it: less than a buffer for small requests may take.
+const HELD_BYTES_FREE: usize = 256 * 1024;
+/// A client goes on when it takes, or sends, this much...
+const PROGRESS_BYTES: usize = 64 * 1024;
+/// ...in this time.
+pub(crate) const PROGRESS_WITHIN: Duration = Duration::from_millis(1_000);
 
-/// The answers of all connections that are ready and not taken.
-pub(crate) struct Unsent {
+/// What all connections make us hold.
+pub(crate) struct Held {
     bytes: AtomicUsize,
     bytes_max: usize,
     is_over: watch::Sender<bool>,
@@ -32,14 +38,14 @@ pub(crate) struct Unsent {
     lost: LogLimit,
 }
 
-impl Unsent {
-    /// None yet; `bytes_max` is the limit of them all.
+impl Held {
+    /// Nothing yet; `bytes_max` is the limit of them all.
     pub(crate) fn new(bytes_max: usize, clock: Clock) -> Arc<Self> {
         let is_over = watch::Sender::new(false);
         Arc::new(Self { bytes: AtomicUsize::new(0), bytes_max, is_over, clock, lost: LogLimit::default() })
     }
 
-    /// What they take of memory, bytes.
+    /// What it takes of memory, bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Acquire)
     }
@@ -64,10 +70,45 @@ impl Unsent {
     }
 }
 
+/// Whether a client goes on, in one direction.
+pub(crate) struct Progress {
+    since: Instant,
+    bytes: usize,
+}
+
+impl Progress {
+    /// It begins something.
+    pub(crate) fn begin() -> Self {
+        Self { since: Instant::now(), bytes: 0 }
+    }
+
+    /// It has taken, or sent, so much.
+    pub(crate) fn made(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        if self.bytes >= PROGRESS_BYTES {
+            *self = Self::begin();
+        }
+    }
+
+    /// Resolves when all connections together make us hold too much, this one is a part of that, and does not go on.
+    pub(crate) async fn is_too_slow(&self, load: &Load) {
+        loop {
+            load.all_hold_too_much().await;
+            tokio::time::sleep_until(self.since + PROGRESS_WITHIN).await;
+            if load.has_to_go() {
+                return;
+            }
+            tokio::time::sleep(PROGRESS_WITHIN).await;
+        }
+    }
+}
+
 /// What one connection makes us hold.
 pub(crate) struct Load {
-    all: Arc<Unsent>,
+    all: Arc<Held>,
     peer: SocketAddr,
+    /// Bytes of answers that are ready and not written, and of requests that are not handed in.
+    held_bytes: AtomicUsize,
     /// Bytes of answers that are ready and not written.
     unsent_bytes: AtomicUsize,
     /// Fetches that are not answered: each walks over as much as `fetch.max.bytes`.
@@ -78,10 +119,11 @@ pub(crate) struct Load {
 
 impl Load {
     /// Nothing yet, of a new connection.
-    pub(crate) fn new(all: &Arc<Unsent>, peer: SocketAddr) -> Self {
+    pub(crate) fn new(all: &Arc<Held>, peer: SocketAddr) -> Self {
         Self {
             all: Arc::clone(all),
             peer,
+            held_bytes: AtomicUsize::new(0),
             unsent_bytes: AtomicUsize::new(0),
             fetches: AtomicUsize::new(0),
             lighter: Notify::new(),
@@ -106,19 +148,15 @@ impl Load {
     }
 
     /// Resolves when all connections together hold too much.
-    pub(crate) async fn all_hold_too_much(&self) {
+    async fn all_hold_too_much(&self) {
         let mut is_over = self.all.is_over.subscribe();
         // The sender is here, so there is no end of it.
         let _ = is_over.wait_for(|is_over| *is_over).await;
     }
 
     /// Whether it is so, and this one holds more than anybody may.
-    pub(crate) fn has_to_go(&self) -> bool {
-        *self.all.is_over.borrow() && self.holds_much()
-    }
-
-    fn holds_much(&self) -> bool {
-        self.unsent_bytes.load(Ordering::Acquire) > UNSENT_BYTES_FREE
+    fn has_to_go(&self) -> bool {
+        *self.all.is_over.borrow() && self.held_bytes.load(Ordering::Acquire) > HELD_BYTES_FREE
     }
 
     /// Says why the rest of an answer was not sent. What clients do by themselves is no news.
@@ -143,7 +181,9 @@ impl Load {
 
     /// Its answer is ready.
     pub(crate) fn answered(&self, was_fetch: bool, outcome: &Outcome) {
-        self.hold(held_bytes(outcome));
+        let bytes = held_bytes(outcome);
+        self.unsent_bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.hold(bytes);
         if was_fetch {
             self.fetches.fetch_sub(1, Ordering::AcqRel);
             self.lighter.notify_one();
@@ -152,24 +192,66 @@ impl Load {
 
     /// Its answer is with the client's system.
     pub(crate) fn written(&self, outcome: &Outcome) {
-        self.let_go(held_bytes(outcome));
+        let bytes = held_bytes(outcome);
+        self.unsent_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        self.let_go(bytes);
         self.lighter.notify_one();
     }
 
     fn hold(&self, bytes: usize) {
-        self.unsent_bytes.fetch_add(bytes, Ordering::AcqRel);
+        self.held_bytes.fetch_add(bytes, Ordering::AcqRel);
         self.all.add(bytes);
     }
 
     fn let_go(&self, bytes: usize) {
-        self.unsent_bytes.fetch_sub(bytes, Ordering::AcqRel);
+        self.held_bytes.fetch_sub(bytes, Ordering::AcqRel);
         self.all.take_away(bytes);
     }
 }
 
 impl Drop for Load {
     fn drop(&mut self) {
-        self.all.take_away(*self.unsent_bytes.get_mut());
+        self.all.take_away(*self.held_bytes.get_mut());
+    }
+}
+
+/// The memory of a request that is on its way in: nothing while it is small.
+pub(crate) struct Arriving {
+    load: Arc<Load>,
+    bytes: usize,
+}
+
+impl Arriving {
+    /// Nothing has come.
+    pub(crate) fn new(load: &Arc<Load>) -> Self {
+        Self { load: Arc::clone(load), bytes: 0 }
+    }
+
+    /// It takes so much now.
+    pub(crate) fn takes(&mut self, bytes: usize) {
+        let bytes = if bytes > HELD_BYTES_FREE { bytes } else { 0 };
+        match bytes.checked_sub(self.bytes) {
+            Some(0) => {}
+            Some(more) => self.load.hold(more),
+            None => self.load.let_go(self.bytes - bytes),
+        }
+        self.bytes = bytes;
+    }
+
+    /// Whether it counts.
+    pub(crate) fn is_large(&self) -> bool {
+        self.bytes > 0
+    }
+
+    /// Resolves when the rest of it comes too slowly for what all connections make us hold.
+    pub(crate) async fn is_too_slow(&self, progress: &Progress) {
+        progress.is_too_slow(&self.load).await;
+    }
+}
+
+impl Drop for Arriving {
+    fn drop(&mut self) {
+        self.load.let_go(self.bytes);
     }
 }
 
@@ -189,14 +271,20 @@ fn held_bytes(outcome: &Outcome) -> usize {
 mod tests {
     use std::net::Ipv4Addr;
 
+    use fencepost_broker::Frame;
+
     use super::*;
 
     const PEER: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
 
+    fn answer(bytes: usize) -> Outcome {
+        Outcome::Frame(Frame::from(Bytes::from(vec![7; bytes])))
+    }
+
     /// Whether all hold too much is what the sum of them says, whoever comes and goes.
     #[test]
     fn the_sum_decides() {
-        let all = Unsent::new(1_000, Clock::start());
+        let all = Held::new(1_000, Clock::start());
         let (first, second) = (Load::new(&all, PEER), Load::new(&all, PEER));
         let is_over = || *all.is_over.borrow();
         first.hold(600);
@@ -217,16 +305,16 @@ mod tests {
     /// While all hold too much, who holds little is left alone, but nobody who holds anything is read from.
     #[test]
     fn who_holds_little_stays() {
-        let all = Unsent::new(1_000_000, Clock::start());
-        let [little, nothing, much] = [UNSENT_BYTES_FREE, 0, 1_000_000].map(|bytes| {
+        let all = Held::new(1_000_000, Clock::start());
+        let [little, nothing, much] = [HELD_BYTES_FREE, 0, 1_000_000].map(|bytes| {
             let load = Load::new(&all, PEER);
-            load.hold(bytes);
+            load.answered(false, &answer(bytes));
             load
         });
         assert!(!little.has_to_go() && !nothing.has_to_go() && much.has_to_go());
         let frame = Bytes::from_static(&[0, 3]);
         assert!(!little.is_light(&frame) && nothing.is_light(&frame) && !much.is_light(&frame));
-        much.let_go(1_000_000);
+        much.written(&answer(1_000_000));
         assert!(little.is_light(&frame) && !much.has_to_go());
     }
 }

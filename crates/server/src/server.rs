@@ -21,7 +21,7 @@ use crate::disk::RealDisk;
 use crate::edge::{RealEdge, Threads};
 use crate::farewell::{FAREWELL_MAX, Stop};
 use crate::handles::HandleLimits;
-use crate::load::{UNSENT_BYTES_TOTAL_MAX, Unsent};
+use crate::load::{HELD_BYTES_MAX, Held};
 use crate::logging::{log_lines_dropped, tell_dropped};
 use crate::metrics::Metrics;
 
@@ -95,7 +95,7 @@ pub struct Server {
     clock: Clock,
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    unsent: Arc<Unsent>,
+    held: Arc<Held>,
     stopping: watch::Sender<bool>,
     accepting: JoinHandle<()>,
     metrics: Option<Metrics>,
@@ -119,7 +119,7 @@ impl Server {
         let broker = load(settings, listener.clone(), Arc::clone(&edge), clock).await?;
         let threads = Threads::start(&broker, &edge, clock)?;
         let (stopping, stop) = watch::channel(false);
-        let (connections, unsent) = (Arc::default(), Unsent::new(UNSENT_BYTES_TOTAL_MAX, clock));
+        let (connections, held) = (Arc::default(), Held::new(HELD_BYTES_MAX, clock));
         let service = Service {
             broker: Arc::clone(&broker),
             clock,
@@ -127,7 +127,7 @@ impl Server {
             request_bytes_max: broker.request_bytes_max(),
             idle: Duration::from_millis(broker.connection_idle_ms_max() as u64),
             connections: Arc::clone(&connections),
-            unsent: Arc::clone(&unsent),
+            held: Arc::clone(&held),
             stop: Stop::new(stop.clone()),
         };
         let metrics = match broker.metrics_listener() {
@@ -157,7 +157,7 @@ impl Server {
             clock,
             address,
             connections,
-            unsent,
+            held,
             stopping,
             accepting,
             metrics,
@@ -194,10 +194,10 @@ impl Server {
     /// The state of the broker as lines, see [`Broker::report`].
     pub fn report(&self) -> Vec<String> {
         let process = format!(
-            "process {}: {} connections, {} bytes of answers not taken, {} bytes resident, {} log lines dropped",
+            "process {}: {} connections, {} bytes held for them, {} bytes resident, {} log lines dropped",
             std::process::id(),
             self.connections.load(Ordering::Relaxed),
-            self.unsent.bytes(),
+            self.held.bytes(),
             resident_bytes().map_or_else(|| "unknown".to_owned(), |bytes| bytes.to_string()),
             log_lines_dropped(),
         );

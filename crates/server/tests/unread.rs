@@ -68,11 +68,8 @@ fn unread_answers_take_no_memory() {
     let more = resident_bytes().saturating_sub(before);
     assert!(more < MEMORY_MAX_BYTES, "{more} bytes for {CLIENTS} clients that do not read");
 
-    let delete = DeleteTopicsRequest {
-        topic_names: vec!["t".to_owned()],
-        timeout_ms: 30_000,
-        ..Default::default()
-    };
+    let delete =
+        DeleteTopicsRequest { topic_names: vec!["t".to_owned()], timeout_ms: 30_000, ..Default::default() };
     assert_eq!(client.ask(5, &delete).responses[0].error_code, 0);
     for (client, bytes) in asked {
         let mut records = take(client, bytes);
