@@ -5,7 +5,7 @@ use core::fmt;
 use bytes::Bytes;
 use fencepost_types::Offset;
 
-use crate::compression::{self, CompressionError, CompressionType, DecompressionLimit};
+use crate::compression::{self, CompressionError, CompressionType};
 use crate::header::{ATTRIBUTES_AT, BatchHeader, HEADER_BYTES, LENGTH_MIN, LOG_OVERHEAD_BYTES, MAGIC};
 use crate::record::RecordIter;
 use crate::walk::{RecordError, RecordShape};
@@ -30,6 +30,14 @@ pub enum BatchError {
     UnknownCodec(i8),
     /// The records are not records.
     Record(RecordError),
+}
+
+impl BatchError {
+    /// Whether nothing is wrong with the batch but that its plain records are more than
+    /// [`fencepost_types::limits::DECOMPRESSED_BATCH_BYTES_MAX`]: they can be looked at one after the other, and not held.
+    pub fn is_too_large_to_hold(&self) -> bool {
+        matches!(self, Self::Record(RecordError::Compression(CompressionError::TooLarge { .. })))
+    }
 }
 
 impl fmt::Display for BatchError {
@@ -159,15 +167,14 @@ impl Batch {
     pub fn walk_records(&self, visit: impl FnMut(RecordShape)) -> Result<(), BatchError> {
         let codec = self.compression()?;
         let payload = &self.bytes[HEADER_BYTES..];
-        Ok(compression::walk(codec, payload, DecompressionLimit::STORED, self.header.record_count, visit)?)
+        Ok(compression::walk(codec, payload, self.header.record_count, i32::MAX, visit)?)
     }
 
     /// The records' bytes, decompressed when needed.
     pub(crate) fn plain_payload(&self) -> Result<Bytes, BatchError> {
         Ok(match self.compression()? {
             CompressionType::None => self.payload(),
-            codec => compression::decompress(codec, &self.bytes[HEADER_BYTES..], DecompressionLimit::STORED)?
-                .into(),
+            codec => compression::decompress(codec, &self.bytes[HEADER_BYTES..])?.into(),
         })
     }
 }

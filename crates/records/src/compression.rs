@@ -7,14 +7,12 @@
 //! | lz4 | frame, independent blocks of 64 KiB, no checksums | frame with independent blocks of any size |
 //! | zstd | one frame, level as asked, 3 by default | any frames |
 //!
-//! Decompression goes piece by piece and stops at a limit: a small batch can inflate to gigabytes. Whoever only checks
-//! the records never holds more than a piece of them.
+//! Decompression goes piece by piece: a small batch can inflate to gigabytes. To check records, or to bring them to another
+//! codec, no more than a piece of them is held. Only who wants all of them at once is held to a limit.
 
 use alloc::vec::Vec;
 use core::fmt;
-use fencepost_types::limits::{
-    DECOMPRESSED_BATCH_BYTES_FREE, DECOMPRESSED_BATCH_BYTES_MAX, DECOMPRESSION_RATIO_MAX,
-};
+use fencepost_types::limits::DECOMPRESSED_BATCH_BYTES_MAX;
 
 use crate::walk::{self, RecordError, RecordShape};
 
@@ -145,64 +143,91 @@ impl fmt::Display for CompressionError {
 
 impl core::error::Error for CompressionError {}
 
-/// How far a payload may inflate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecompressionLimit {
-    ratio_max: usize,
-}
-
-impl DecompressionLimit {
-    /// For what clients send: small payloads may not inflate to very much.
-    pub const PRODUCED: Self = Self { ratio_max: DECOMPRESSION_RATIO_MAX };
-    /// For what is in a log already: only the absolute limit, so that logs written by others can be read.
-    pub const STORED: Self = Self { ratio_max: usize::MAX };
-
-    /// The most plain bytes for a payload of `compressed_bytes`.
-    pub fn bytes_max(self, compressed_bytes: usize) -> usize {
-        compressed_bytes
-            .saturating_mul(self.ratio_max)
-            .clamp(DECOMPRESSED_BATCH_BYTES_FREE, DECOMPRESSED_BATCH_BYTES_MAX)
-    }
-}
-
-/// The plain records of a payload, all at once. The result grows as the bytes come, never by what they announce.
-pub fn decompress(
-    codec: CompressionType,
-    payload: &[u8],
-    limit: DecompressionLimit,
-) -> Result<Vec<u8>, CompressionError> {
+/// The plain records of a payload, all at once: at most [`DECOMPRESSED_BATCH_BYTES_MAX`]. The result grows as the bytes come,
+/// never by what they announce.
+pub fn decompress(codec: CompressionType, payload: &[u8]) -> Result<Vec<u8>, CompressionError> {
     match codec {
         CompressionType::None => Ok(payload.to_vec()),
         #[cfg(feature = "compression")]
-        _ => decoder::Decoder::new(codec, payload, limit)?.read_all(),
+        _ => decoder::Decoder::new(codec, payload)?.read_all(DECOMPRESSED_BATCH_BYTES_MAX),
         #[cfg(not(feature = "compression"))]
-        _ => {
-            let _ = limit;
-            Err(CompressionError::Unsupported)
-        }
+        _ => Err(CompressionError::Unsupported),
     }
 }
 
-/// Walks the records of a payload in any codec, see [`crate::walk()`]. Holds only a piece of the plain records.
+/// Walks the records of a payload in any codec, see [`crate::walk()`]. Holds only a piece of the plain records, however many
+/// there are; no record of a compressed payload may have more than `record_bytes_max` bytes.
 pub fn walk(
     codec: CompressionType,
     payload: &[u8],
-    limit: DecompressionLimit,
     count: i32,
+    record_bytes_max: i32,
     visit: impl FnMut(RecordShape),
 ) -> Result<(), RecordError> {
     match codec {
         CompressionType::None => walk::walk(payload, count, visit),
         #[cfg(feature = "compression")]
         _ => {
-            let decoder = decoder::Decoder::new(codec, payload, limit).map_err(RecordError::Compression)?;
-            walk::walk_source(&mut window::Window::new(decoder), count, visit)
+            let decoder = decoder::Decoder::new(codec, payload).map_err(RecordError::Compression)?;
+            let mut window = window::Window::new(decoder, |_: &[u8]| ());
+            walk::walk_source(&mut window, count, record_bytes_max, visit)
         }
         #[cfg(not(feature = "compression"))]
         _ => {
-            let _ = (limit, count, visit);
+            let _ = (count, record_bytes_max, visit);
             Err(RecordError::Compression(CompressionError::Unsupported))
         }
+    }
+}
+
+/// What became of a payload that was to be brought to another codec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repacked {
+    /// The new payload.
+    Payload(Vec<u8>),
+    /// It would have more bytes than it may; these many were written when that was seen.
+    TooLarge(usize),
+}
+
+/// [`walk()`], and the same records in another codec. Holds a piece of the plain records and the new payload, which is given up
+/// once it is above `bytes_max`.
+pub fn repack(
+    codec: CompressionType,
+    payload: &[u8],
+    target: Compression,
+    bytes_max: usize,
+    count: i32,
+    record_bytes_max: i32,
+    visit: impl FnMut(RecordShape),
+) -> Result<Repacked, RecordError> {
+    #[cfg(feature = "compression")]
+    {
+        let mut out = Some(encoder::Encoder::new(target));
+        let mut bytes = 0;
+        let mut take = |plain: &[u8]| {
+            let Some(encoder) = &mut out else { return };
+            encoder.write(plain);
+            bytes = encoder.bytes_out();
+            if bytes > bytes_max {
+                out = None;
+            }
+        };
+        if codec == CompressionType::None {
+            walk::walk(payload, count, visit)?;
+            take(payload);
+        } else {
+            let decoder = decoder::Decoder::new(codec, payload).map_err(RecordError::Compression)?;
+            walk::walk_source(&mut window::Window::new(decoder, take), count, record_bytes_max, visit)?;
+        }
+        Ok(match out {
+            Some(encoder) => Repacked::Payload(encoder.finish()),
+            None => Repacked::TooLarge(bytes),
+        })
+    }
+    #[cfg(not(feature = "compression"))]
+    {
+        let _ = (codec, payload, target, bytes_max, count, record_bytes_max, visit);
+        Err(RecordError::Compression(CompressionError::Unsupported))
     }
 }
 

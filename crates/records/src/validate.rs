@@ -7,9 +7,8 @@ use bytes::Bytes;
 use fencepost_types::{LeaderEpoch, Millis, Offset};
 
 use crate::batch::{Batch, BatchError, first_batch_bytes};
-use crate::compression::{self, Compression, CompressionType, DecompressionLimit};
+use crate::compression::{self, Compression, CompressionType, Repacked};
 use crate::header::{BatchHeader, HEADER_BYTES, LOG_OVERHEAD_BYTES, TimestampType};
-use crate::walk;
 
 mod records;
 mod refusal;
@@ -141,7 +140,6 @@ impl ValidatedBatch {
 ///   producer that is known is told that its epoch is too low.)
 /// - unknown codecs, payloads that do not decompress and numbers without end are refused with a code that says so,
 ///   where Kafka answers UNKNOWN_SERVER_ERROR.
-/// - a payload may inflate only so far (see [`DecompressionLimit::PRODUCED`]); Kafka has no such limit.
 /// - timestamps of a batch that claims append time in a CreateTime topic are those of its records, not the claim.
 pub fn validate(
     records: Option<Bytes>,
@@ -159,10 +157,9 @@ pub fn validate(
     let (payload, max_timestamp) = match target_compression(&header, codec, rules) {
         None => (batch.payload(), check_records(&batch, codec, checks)?),
         Some(target) => {
-            let (payload, max_timestamp) = recompress(&batch, codec, target, checks)?;
+            let (payload, max_timestamp) = recompress(&batch, codec, target, checks, rules, origin)?;
             header.attributes = header.attributes.with_compression(target.codec);
             header.batch_length = (HEADER_BYTES - LOG_OVERHEAD_BYTES + payload.len()) as i32;
-            check_size(header.total_bytes(), rules, origin)?;
             (payload, max_timestamp)
         }
     };
@@ -256,22 +253,15 @@ fn target_compression(
     rules.compression.filter(|target| target.codec != codec && !header.is_control())
 }
 
-fn inflation_limit(origin: AppendOrigin) -> DecompressionLimit {
-    match origin {
-        AppendOrigin::Client { .. } => DecompressionLimit::PRODUCED,
-        AppendOrigin::Coordinator => DecompressionLimit::STORED,
-    }
-}
-
 /// The rest of check 5, and 9 to 11, holding no more of the plain records than a piece.
 fn check_records(
     batch: &Batch,
     codec: CompressionType,
     mut checks: RecordChecks,
 ) -> Result<MaxTimestamp, AppendRefusal> {
-    let limit = inflation_limit(checks.origin());
+    let (count, record_bytes_max) = (batch.header().record_count, checks.record_bytes_max());
     let payload = &batch.bytes()[HEADER_BYTES..];
-    compression::walk(codec, payload, limit, batch.header().record_count, |record| checks.see(record))
+    compression::walk(codec, payload, count, record_bytes_max, |record| checks.see(record))
         .map_err(AppendRefusal::Malformed)?;
     checks.finish()
 }
@@ -283,24 +273,31 @@ fn recompress(
     codec: CompressionType,
     target: Compression,
     mut checks: RecordChecks,
+    rules: &AppendRules,
+    origin: AppendOrigin,
 ) -> Result<(Bytes, MaxTimestamp), AppendRefusal> {
-    let payload = batch.payload();
-    let malformed = |error| AppendRefusal::Malformed(walk::RecordError::Compression(error));
-    let plain = match codec {
-        CompressionType::None => payload,
-        codec => Bytes::from(
-            compression::decompress(codec, &payload, inflation_limit(checks.origin())).map_err(malformed)?,
-        ),
+    let (count, record_bytes_max) = (batch.header().record_count, checks.record_bytes_max());
+    let payload = &batch.bytes()[HEADER_BYTES..];
+    let batch_bytes_max = match origin {
+        AppendOrigin::Client { .. } => rules.message_bytes_max.min(rules.segment_bytes),
+        AppendOrigin::Coordinator => rules.segment_bytes,
     };
-    walk::walk(&plain, batch.header().record_count, |record| checks.see(record))
+    let bytes_max = usize::try_from(batch_bytes_max).unwrap_or(0).saturating_sub(HEADER_BYTES);
+    let see = |record| checks.see(record);
+    let repacked = compression::repack(codec, payload, target, bytes_max, count, record_bytes_max, see)
         .map_err(AppendRefusal::Malformed)?;
     let max_timestamp = checks.finish()?;
-    let packed = if target.codec == CompressionType::None {
-        plain
-    } else {
-        Bytes::from(target.compress(&plain).map_err(malformed)?)
-    };
-    Ok((packed, max_timestamp))
+    match repacked {
+        Repacked::Payload(packed) => {
+            check_size(HEADER_BYTES + packed.len(), rules, origin)?;
+            Ok((packed.into(), max_timestamp))
+        }
+        Repacked::TooLarge(bytes) => {
+            let bytes = HEADER_BYTES + bytes;
+            check_size(bytes, rules, origin)?;
+            Err(AppendRefusal::TooLarge { bytes, bytes_max: batch_bytes_max })
+        }
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,13 @@ pub enum RecordError {
     VarintTooLong,
     /// A record's length is negative.
     NegativeLength(i32),
+    /// A record of a compressed batch is larger than it may be.
+    TooLarge {
+        /// Its bytes, without the length before it.
+        bytes: i32,
+        /// The limit.
+        bytes_max: i32,
+    },
     /// A record's fields take more, or fewer, bytes than its length says.
     LengthMismatch,
     /// A negative number of headers, or more than the record has room for.
@@ -42,6 +49,9 @@ impl fmt::Display for RecordError {
             Self::Truncated => f.write_str("the bytes end before the record does"),
             Self::VarintTooLong => f.write_str("a variable-length number is too long"),
             Self::NegativeLength(length) => write!(f, "a record has length {length}"),
+            Self::TooLarge { bytes, bytes_max } => {
+                write!(f, "a record has {bytes} bytes, above max.decompressed.message.bytes ({bytes_max})")
+            }
             Self::LengthMismatch => f.write_str("a record's fields do not fill its length exactly"),
             Self::HeaderCount(count) => write!(f, "a record has {count} headers"),
             Self::NullHeaderKey => f.write_str("a header has no key"),
@@ -77,7 +87,7 @@ pub struct RecordShape {
 /// Walks `count` records in plain (decompressed) `payload` and shows each to `visit`. Every byte must be accounted for:
 /// exactly `count` records, each of exactly its length, and nothing after the last.
 pub fn walk(payload: &[u8], count: i32, visit: impl FnMut(RecordShape)) -> Result<(), RecordError> {
-    walk_source(&mut SliceSource { bytes: payload, at: 0 }, count, visit)
+    walk_source(&mut SliceSource { bytes: payload, at: 0 }, count, i32::MAX, visit)
 }
 
 /// Where record bytes come from.
@@ -126,6 +136,7 @@ impl Source for SliceSource<'_> {
 pub(crate) fn walk_source(
     source: &mut impl Source,
     count: i32,
+    record_bytes_max: i32,
     mut visit: impl FnMut(RecordShape),
 ) -> Result<(), RecordError> {
     if count < 0 {
@@ -135,15 +146,22 @@ pub(crate) fn walk_source(
         if source.is_at_end()? {
             return Err(RecordError::TooFew { expected: count, found: index });
         }
-        visit(walk_record(source, index)?);
+        visit(walk_record(source, index, record_bytes_max)?);
     }
     if source.is_at_end()? { Ok(()) } else { Err(RecordError::TrailingBytes) }
 }
 
-fn walk_record(source: &mut impl Source, index: i32) -> Result<RecordShape, RecordError> {
+fn walk_record(
+    source: &mut impl Source,
+    index: i32,
+    record_bytes_max: i32,
+) -> Result<RecordShape, RecordError> {
     let length = varint(source)?;
     if length < 0 {
         return Err(RecordError::NegativeLength(length));
+    }
+    if length > record_bytes_max {
+        return Err(RecordError::TooLarge { bytes: length, bytes_max: record_bytes_max });
     }
     let end = source.position() + length as u64;
     let _attributes = source.byte()?;

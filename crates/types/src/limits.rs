@@ -10,12 +10,9 @@ pub const DECODED_ELEMENT_RATIO_MAX: usize = 5;
 pub const NESTING_DEPTH_MAX: usize = 8;
 /// Record count and offset span of a batch fit an i32; batches keep at most five in a producer's window.
 pub const PRODUCER_BATCHES_CACHED_MAX: usize = 5;
-/// A small batch may inflate to at most this many bytes …
+/// Plain bytes of one compressed batch that are held at once, where a reader wants all its records: a coordinator's load, the
+/// cleaner, the dump. What a producer sends is checked piece by piece and may inflate to any size.
 pub const DECOMPRESSED_BATCH_BYTES_MAX: usize = 128 * 1024 * 1024;
-/// … and to at most this many times its compressed size (with [`DECOMPRESSED_BATCH_BYTES_FREE`] always allowed).
-pub const DECOMPRESSION_RATIO_MAX: usize = 2_048;
-/// Inflating to this much is allowed whatever the ratio.
-pub const DECOMPRESSED_BATCH_BYTES_FREE: usize = 4 * 1024 * 1024;
 /// Topic names: the most characters.
 pub const TOPIC_NAME_CHARS_MAX: usize = 249;
 /// Producer ids are handed out by the controller in blocks of this many.

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use fencepost_records::CompressionType;
-use fencepost_records::compression::{DecompressionLimit, decompress};
+use fencepost_records::compression::decompress;
 use fencepost_storage::{Disk, MemoryDisk};
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ pub fn disk(set: &str, folder: &str) -> MemoryDisk {
 /// Copies the directory `folder` of a set's archive to `target` on a disk; answers the number of files.
 pub fn copy_in(disk: &dyn Disk, set: &str, folder: &str, target: &str) -> usize {
     let packed = std::fs::read(testdata(&format!("{set}.tar.gz"))).unwrap();
-    let tar = decompress(CompressionType::Gzip, &packed, DecompressionLimit::STORED).unwrap();
+    let tar = decompress(CompressionType::Gzip, &packed).unwrap();
     let mut files = 0;
     let mut at = 0;
     while tar[at] != 0 {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use fencepost_partition::{ProducerSnapshot, decode_aborted_index};
-use fencepost_records::compression::{DecompressionLimit, decompress};
+use fencepost_records::compression::decompress;
 use fencepost_records::{Batch, Batches, CompressionType, TimestampType};
 use fencepost_storage::{CleanupPolicy, Disk, Log, LogConfig, MemoryDisk, Recovery};
 use fencepost_types::{Millis, Nanos, Now, Offset, TopicPartition, Uuid, partition_for};
@@ -23,7 +23,7 @@ const COORDINATORS_AS_OF_MS: i64 = 1_795_994_730_000;
 /// What is in the files of every partition directory.
 fn expected() -> Value {
     let packed = archive::bytes("files.json.gz");
-    let text = decompress(CompressionType::Gzip, &packed, DecompressionLimit::STORED).unwrap();
+    let text = decompress(CompressionType::Gzip, &packed).unwrap();
     serde_json::from_slice(&text).unwrap()
 }
 

@@ -105,7 +105,7 @@ pub(super) const KEYS: &[Key] = &[
     key("log.segment.delete.delay.ms", Long, Some("60000"), AtLeast(0), ClusterWide,
         "Delay before a deleted segment is unlinked.").used(),
     key("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, 2_147_483_639), ClusterWide,
-        "Most bytes of one record of a compressed batch, plain; all of them together have 128 MiB, and 2048 times what came.").used(),
+        "Most bytes of one record of a compressed batch, plain; of all of them together there is no limit.").used(),
     key("message.max.bytes", Int, Some("1048588"), AtLeast(0), ClusterWide,
         "Largest batch that is taken in.").used(),
     key("min.insync.replicas", Int, Some("1"), AtLeast(1), ClusterWide,

@@ -43,7 +43,7 @@ pub(super) const KEYS: &[Key] = &[
     key("max.compaction.lag.ms", Long, Some("9223372036854775807"), AtLeast(1), Resource,
         "Longest a record may stay uncompacted.").used(),
     key("max.decompressed.message.bytes", Int, Some("2147483639"), Between(1, 2_147_483_639), Resource,
-        "Most bytes of one record of a compressed batch, plain; all of them together have 128 MiB, and 2048 times what came.").used(),
+        "Most bytes of one record of a compressed batch, plain; of all of them together there is no limit.").used(),
     key("max.message.bytes", Int, Some("1048588"), AtLeast(0), Resource,
         "Largest batch that is taken in.").used(),
     key("message.timestamp.after.max.ms", Long, Some("3600000"), AtLeast(0), Resource,

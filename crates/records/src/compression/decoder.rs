@@ -1,11 +1,11 @@
-//! One decoder for all codecs: hands out plain bytes piece by piece and counts them against the limit.
+//! One decoder for all codecs: hands out plain bytes piece by piece.
 
 use std::io::Read;
 
 use alloc::vec::Vec;
 use flate2::bufread::MultiGzDecoder;
 
-use super::{CompressionError, CompressionType, DecompressionLimit, lz4, snappy, zstd};
+use super::{CompressionError, CompressionType, lz4, snappy, zstd};
 
 /// Plain bytes that gzip and zstd are asked for at a time: at most these, less for small payloads …
 const PIECE_BYTES_MAX: usize = 64 * 1024;
@@ -19,8 +19,6 @@ pub(super) struct Decoder<'a> {
     codec: CompressionType,
     stream: Stream<'a>,
     piece_bytes: usize,
-    bytes_max: usize,
-    bytes_out: usize,
 }
 
 // One lives on the stack at a time.
@@ -34,11 +32,7 @@ enum Stream<'a> {
 
 impl<'a> Decoder<'a> {
     /// Starts on `payload`. Errors: a framing that is wrong from the first byte.
-    pub(super) fn new(
-        codec: CompressionType,
-        payload: &'a [u8],
-        limit: DecompressionLimit,
-    ) -> Result<Self, CompressionError> {
+    pub(super) fn new(codec: CompressionType, payload: &'a [u8]) -> Result<Self, CompressionError> {
         let corrupt = CompressionError::Corrupt(codec);
         let stream = match codec {
             CompressionType::None => unreachable!("plain payloads have no decoder"),
@@ -51,43 +45,34 @@ impl<'a> Decoder<'a> {
             codec,
             stream,
             piece_bytes: (payload.len() * USUAL_RATIO).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX),
-            bytes_max: limit.bytes_max(payload.len()),
-            bytes_out: 0,
         })
     }
 
     /// Appends the next piece to `out`; false at the end of the payload, and then nothing was appended.
     pub(super) fn read_piece(&mut self, out: &mut Vec<u8>) -> Result<bool, CompressionError> {
-        let before = out.len();
-        let bytes_left = self.bytes_max - self.bytes_out;
         let corrupt = CompressionError::Corrupt(self.codec);
-        let too_large = CompressionError::TooLarge { bytes_max: self.bytes_max };
-        let more = match &mut self.stream {
-            Stream::Gzip(decoder) => read_some(decoder, out, self.piece_bytes).ok_or(corrupt)?,
+        match &mut self.stream {
+            Stream::Gzip(decoder) => read_some(decoder, out, self.piece_bytes).ok_or(corrupt),
             Stream::Zstd(frames) => {
                 out.reserve(self.piece_bytes);
-                frames.read_some(out).ok_or(corrupt)?
+                frames.read_some(out).ok_or(corrupt)
             }
-            Stream::Lz4(frame) => frame.read_block(out).ok_or(corrupt)?,
+            Stream::Lz4(frame) => frame.read_block(out).ok_or(corrupt),
             Stream::Snappy(blocks) => match blocks.next_block().ok_or(corrupt)? {
-                // A snappy block announces its size: refuse it before there is memory for it.
-                Some(block) if block.plain_bytes > bytes_left => return Err(too_large),
-                Some(block) => block.read(out).map(|()| true).ok_or(corrupt)?,
-                None => false,
+                Some(block) => block.read(out).map(|()| true).ok_or(corrupt),
+                None => Ok(false),
             },
-        };
-        let produced = out.len() - before;
-        if produced > bytes_left {
-            return Err(too_large);
         }
-        self.bytes_out += produced;
-        Ok(more)
     }
 
-    /// All that is left.
-    pub(super) fn read_all(mut self) -> Result<Vec<u8>, CompressionError> {
+    /// All that is left, if it is at most `bytes_max`.
+    pub(super) fn read_all(mut self, bytes_max: usize) -> Result<Vec<u8>, CompressionError> {
         let mut out = Vec::new();
-        while self.read_piece(&mut out)? {}
+        while self.read_piece(&mut out)? {
+            if out.len() > bytes_max {
+                return Err(CompressionError::TooLarge { bytes_max });
+            }
+        }
         Ok(out)
     }
 }

@@ -1,8 +1,6 @@
 //! LZ4 frames as the Java client reads and writes them. Blocks must be independent: the Java client refuses others, so
 //! the broker must not take them (storage-formats trap 15). Block checksums are verified, the content's is not.
 
-use std::io::Write;
-
 use alloc::vec::Vec;
 use lz4_flex::frame::{BlockMode, BlockSize, FrameEncoder, FrameInfo};
 
@@ -96,10 +94,11 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Writes one frame: independent blocks of 64 KiB, no sizes, no checksums but the header's.
-pub(super) fn encode(plain: &[u8]) -> Vec<u8> {
+/// Writes one frame.
+pub(super) type Writer = FrameEncoder<Vec<u8>>;
+
+/// A frame of independent blocks of 64 KiB, no sizes, no checksums but the header's.
+pub(super) fn writer() -> Writer {
     let shape = FrameInfo::new().block_mode(BlockMode::Independent).block_size(BlockSize::Max64KB);
-    let mut encoder = FrameEncoder::with_frame_info(shape, Vec::new());
-    encoder.write_all(plain).expect("writing to memory cannot fail");
-    encoder.finish().expect("writing to memory cannot fail")
+    FrameEncoder::with_frame_info(shape, Vec::new())
 }

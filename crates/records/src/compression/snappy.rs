@@ -9,6 +9,10 @@ const HEADER_BYTES: usize = 16;
 /// Plain bytes per block, as the Java client writes.
 const BLOCK_BYTES: usize = 32 * 1024;
 
+/// No element of a block writes more than this many plain bytes for each of its own: three make up to 64. A block that
+/// announces more is no block, and gets no memory.
+const RATIO_MAX: usize = 22;
+
 /// The raw blocks of a payload.
 pub(super) struct Blocks<'a> {
     rest: &'a [u8],
@@ -58,10 +62,12 @@ impl<'a> Blocks<'a> {
 
 impl<'a> Block<'a> {
     fn new(raw: &'a [u8]) -> Option<Self> {
-        Some(Self { raw, plain_bytes: snap::raw::decompress_len(raw).ok()? })
+        let plain_bytes = snap::raw::decompress_len(raw).ok()?;
+        let is_possible = plain_bytes <= raw.len().saturating_mul(RATIO_MAX);
+        is_possible.then_some(Self { raw, plain_bytes })
     }
 
-    /// Appends the plain bytes to `out`. Whoever calls has looked at `plain_bytes`.
+    /// Appends the plain bytes to `out`.
     pub(super) fn read(&self, out: &mut Vec<u8>) -> Option<()> {
         let before = out.len();
         out.resize(before + self.plain_bytes, 0);
@@ -78,20 +84,60 @@ fn skip_header(stream: &[u8]) -> Option<&[u8]> {
 }
 
 /// Writes the xerial stream.
-pub(super) fn encode(plain: &[u8]) -> Vec<u8> {
-    let mut out =
-        Vec::with_capacity(HEADER_BYTES + snap::raw::max_compress_len(plain.len().min(BLOCK_BYTES)));
-    out.extend(MAGIC);
-    out.extend(VERSION.to_be_bytes());
-    out.extend(VERSION.to_be_bytes());
-    let mut encoder = snap::raw::Encoder::new();
-    for block in plain.chunks(BLOCK_BYTES) {
-        let at = out.len();
-        out.resize(at + 4 + snap::raw::max_compress_len(block.len()), 0);
-        let written =
-            encoder.compress(block, &mut out[at + 4..]).expect("the room is what the encoder asks for");
-        out[at..at + 4].copy_from_slice(&(written as i32).to_be_bytes());
-        out.truncate(at + 4 + written);
+pub(super) struct Writer {
+    out: Vec<u8>,
+    /// Plain bytes that do not fill a block yet.
+    pending: Vec<u8>,
+    encoder: snap::raw::Encoder,
+}
+
+impl Writer {
+    pub(super) fn new() -> Self {
+        let mut out = Vec::with_capacity(HEADER_BYTES);
+        out.extend(MAGIC);
+        out.extend(VERSION.to_be_bytes());
+        out.extend(VERSION.to_be_bytes());
+        Self { out, pending: Vec::new(), encoder: snap::raw::Encoder::new() }
     }
-    out
+
+    pub(super) fn write(&mut self, mut plain: &[u8]) {
+        if !self.pending.is_empty() {
+            let (head, rest) = plain.split_at(plain.len().min(BLOCK_BYTES - self.pending.len()));
+            self.pending.extend_from_slice(head);
+            plain = rest;
+            if self.pending.len() < BLOCK_BYTES {
+                return;
+            }
+            let block = core::mem::take(&mut self.pending);
+            self.write_block(&block);
+        }
+        let mut blocks = plain.chunks_exact(BLOCK_BYTES);
+        for block in &mut blocks {
+            self.write_block(block);
+        }
+        self.pending.extend_from_slice(blocks.remainder());
+    }
+
+    pub(super) fn bytes_out(&self) -> usize {
+        self.out.len()
+    }
+
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        let block = core::mem::take(&mut self.pending);
+        if !block.is_empty() {
+            self.write_block(&block);
+        }
+        self.out
+    }
+
+    fn write_block(&mut self, block: &[u8]) {
+        let at = self.out.len();
+        self.out.resize(at + 4 + snap::raw::max_compress_len(block.len()), 0);
+        let written = self
+            .encoder
+            .compress(block, &mut self.out[at + 4..])
+            .expect("the room is what the encoder asks for");
+        self.out[at..at + 4].copy_from_slice(&(written as i32).to_be_bytes());
+        self.out.truncate(at + 4 + written);
+    }
 }

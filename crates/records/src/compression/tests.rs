@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use super::*;
-use fencepost_types::limits::{DECOMPRESSED_BATCH_BYTES_FREE, DECOMPRESSED_BATCH_BYTES_MAX};
+use fencepost_types::limits::DECOMPRESSED_BATCH_BYTES_MAX;
 use proptest::prelude::*;
 
 /// Six records as several clients' codecs hold them: those of the scenario `produce-codecs`.
@@ -54,7 +54,7 @@ pub(crate) fn client_payloads() -> Vec<(&'static str, CompressionType, Vec<u8>)>
 }
 
 fn read(codec: CompressionType, payload: &[u8]) -> Result<Vec<u8>, CompressionError> {
-    decompress(codec, payload, DecompressionLimit::PRODUCED)
+    decompress(codec, payload)
 }
 
 fn compressed(codec: CompressionType, plain: &[u8]) -> Vec<u8> {
@@ -67,8 +67,7 @@ fn clients_payloads_are_read() {
     for (name, codec, payload) in client_payloads() {
         assert_eq!(read(codec, &payload), Ok(six_records()), "{name}");
         let mut count = 0;
-        walk(codec, &payload, DecompressionLimit::PRODUCED, 6, |shape| count += i32::from(shape.has_key))
-            .unwrap();
+        walk(codec, &payload, 6, i32::MAX, |shape| count += i32::from(shape.has_key)).unwrap();
         assert_eq!(count, 6, "{name}");
     }
 }
@@ -120,7 +119,7 @@ fn cut_off_and_garbage() {
     for (name, codec, payload) in client_payloads() {
         for length in 0..payload.len() {
             let cut = &payload[..length];
-            let walked = walk(codec, cut, DecompressionLimit::PRODUCED, 6, |_| ());
+            let walked = walk(codec, cut, 6, i32::MAX, |_| ());
             assert!(walked.is_err(), "{name} cut to {length}");
         }
         // What one payload broke off does not reach into the next.
@@ -183,35 +182,29 @@ fn lz4_checksums() {
     assert_eq!(read(CompressionType::Lz4, &block), Err(CompressionError::Corrupt(CompressionType::Lz4)));
 }
 
-/// R2: a bomb is met by the limit, not by memory, whether all of it is wanted or only looked at.
-#[test]
-fn bombs_are_refused() {
-    let zeros = vec![0; 2 * DECOMPRESSED_BATCH_BYTES_FREE];
-    for codec in CODECS {
-        let payload = compressed(codec, &zeros);
-        let limit = DecompressionLimit::PRODUCED.bytes_max(payload.len());
-        let found = read(codec, &payload);
-        if limit >= zeros.len() {
-            // gzip, snappy and lz4 cannot inflate that much.
-            assert_ne!(codec, CompressionType::Zstd);
-            assert_eq!(found.map(|plain| plain.len()), Ok(zeros.len()));
-        } else {
-            assert_eq!(codec, CompressionType::Zstd);
-            assert_eq!(found, Err(CompressionError::TooLarge { bytes_max: DECOMPRESSED_BATCH_BYTES_FREE }));
-            // One record that claims to be all of it.
-            let record = [&[0xfe, 0xff, 0xff, 0x07, 0, 0, 0, 0xfe, 0xff, 0xff, 0x05], &zeros[..]].concat();
-            let walked = walk(codec, &compressed(codec, &record), DecompressionLimit::PRODUCED, 1, |_| ());
-            assert!(
-                matches!(walked, Err(RecordError::Compression(CompressionError::TooLarge { .. }))),
-                "{walked:?}"
-            );
-        }
-        // What a log holds already is read up to the absolute limit alone.
-        assert_eq!(
-            decompress(codec, &payload, DecompressionLimit::STORED).map(|plain| plain.len()),
-            Ok(zeros.len())
-        );
+/// A record with a value of so many bytes: zeros, or numbers below `below`.
+pub(crate) fn record(below: Option<usize>, bytes: usize) -> Vec<u8> {
+    let mut body = Vec::from([0, 0, 0, 1]);
+    crate::varint::put_varint(&mut body, bytes as i32);
+    let before = body.len();
+    body.resize(before + bytes, 0);
+    if let Some(below) = below {
+        body[before..].iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * at % below) as u8);
     }
+    body.push(0);
+    let mut whole = Vec::new();
+    crate::varint::put_varint(&mut whole, body.len() as i32);
+    whole.extend(body);
+    whole
+}
+
+/// R2: who wants all the records at once is held to the limit; who looks at them one after the other is not.
+#[test]
+fn bombs_are_looked_at_and_not_held() {
+    let payload = compressed(CompressionType::Zstd, &record(None, DECOMPRESSED_BATCH_BYTES_MAX));
+    let too_large = CompressionError::TooLarge { bytes_max: DECOMPRESSED_BATCH_BYTES_MAX };
+    assert_eq!(read(CompressionType::Zstd, &payload), Err(too_large));
+    assert_eq!(walk(CompressionType::Zstd, &payload, 1, i32::MAX, |_| ()), Ok(()));
 }
 
 /// R2: a size that is announced and not there allocates nothing.
@@ -219,22 +212,13 @@ fn bombs_are_refused() {
 fn announced_sizes_are_not_believed() {
     // A bare snappy block that says it holds 4 GiB − 1, and a framed one.
     let raw = [0xff, 0xff, 0xff, 0xff, 0x0f, 0, 0];
-    let too_large = Err(CompressionError::TooLarge { bytes_max: DECOMPRESSED_BATCH_BYTES_FREE });
-    assert_eq!(read(CompressionType::Snappy, &raw), too_large);
+    let corrupt = Err(CompressionError::Corrupt(CompressionType::Snappy));
+    assert_eq!(read(CompressionType::Snappy, &raw), corrupt);
     let framed = [b"\x82SNAPPY\0\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x07", &raw[..]].concat();
-    assert_eq!(read(CompressionType::Snappy, &framed), too_large);
+    assert_eq!(read(CompressionType::Snappy, &framed), corrupt);
     // A zstd frame that asks for a window of 2 GiB.
     let window = [0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3, 0x01, 0x00, 0x00];
     assert_eq!(read(CompressionType::Zstd, &window), Err(CompressionError::Corrupt(CompressionType::Zstd)));
-}
-
-/// The limit grows with the payload and ends at the absolute one.
-#[test]
-fn limits() {
-    assert_eq!(DecompressionLimit::PRODUCED.bytes_max(1), DECOMPRESSED_BATCH_BYTES_FREE);
-    assert_eq!(DecompressionLimit::PRODUCED.bytes_max(10_000), 20_480_000);
-    assert_eq!(DecompressionLimit::PRODUCED.bytes_max(1 << 30), DECOMPRESSED_BATCH_BYTES_MAX);
-    assert_eq!(DecompressionLimit::STORED.bytes_max(1), DECOMPRESSED_BATCH_BYTES_MAX);
 }
 
 proptest! {
@@ -245,8 +229,26 @@ proptest! {
     fn round_trip(plain in proptest::collection::vec(any::<u8>(), 0..200_000), repeat in 1usize..4) {
         let plain = plain.repeat(repeat);
         for codec in CODECS {
-            let found = decompress(codec, &compressed(codec, &plain), DecompressionLimit::STORED);
+            let found = decompress(codec, &compressed(codec, &plain));
             prop_assert!(found.as_deref() == Ok(&plain[..]), "{codec}");
+        }
+    }
+
+    /// What is brought to another codec piece by piece holds the same records; in blocks of a fixed size it is the same bytes too.
+    #[test]
+    fn repacked_payloads_hold_the_same(values in proptest::collection::vec(0usize..90_000, 1..6)) {
+        let plain: Vec<u8> = values.iter().flat_map(|bytes| record(Some(251), *bytes)).collect();
+        let count = values.len() as i32;
+        for codec in CODECS {
+            for target in CompressionType::ALL {
+                let payload = compressed(codec, &plain);
+                let repacked = repack(codec, &payload, Compression::new(target), usize::MAX, count, i32::MAX, |_| ());
+                let Ok(Repacked::Payload(payload)) = repacked else { panic!("{codec} to {target}: {repacked:?}") };
+                prop_assert!(decompress(target, &payload).as_deref() == Ok(&plain[..]), "{codec} to {target}");
+                if [CompressionType::Snappy, CompressionType::Lz4].contains(&target) {
+                    prop_assert!(payload == compressed(target, &plain), "{codec} to {target}");
+                }
+            }
         }
     }
 
@@ -259,7 +261,7 @@ proptest! {
             payload[at] = byte;
         }
         let whole = read(codec, &payload);
-        let walked = walk(codec, &payload, DecompressionLimit::PRODUCED, 6, |_| ());
+        let walked = walk(codec, &payload, 6, i32::MAX, |_| ());
         let agreed = whole.is_ok_and(|plain| crate::walk(&plain, 6, |_| ()).is_ok());
         prop_assert_eq!(agreed, walked.is_ok());
     }

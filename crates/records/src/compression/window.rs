@@ -5,17 +5,19 @@ use alloc::vec::Vec;
 use super::decoder::Decoder;
 use crate::walk::{RecordError, Source};
 
-pub(super) struct Window<'a> {
+pub(super) struct Window<'a, F> {
     decoder: Decoder<'a>,
+    /// Is shown each piece.
+    tap: F,
     piece: Vec<u8>,
     at: usize,
     /// Bytes of all earlier pieces.
     before: u64,
 }
 
-impl<'a> Window<'a> {
-    pub(super) fn new(decoder: Decoder<'a>) -> Self {
-        Self { decoder, piece: Vec::new(), at: 0, before: 0 }
+impl<'a, F: FnMut(&[u8])> Window<'a, F> {
+    pub(super) fn new(decoder: Decoder<'a>, tap: F) -> Self {
+        Self { decoder, tap, piece: Vec::new(), at: 0, before: 0 }
     }
 
     /// Replaces the piece, all of which is used, by the next one that is not empty; false at the end.
@@ -29,11 +31,12 @@ impl<'a> Window<'a> {
                 return Ok(false);
             }
         }
+        (self.tap)(&self.piece);
         Ok(true)
     }
 }
 
-impl Source for Window<'_> {
+impl<F: FnMut(&[u8])> Source for Window<'_, F> {
     fn position(&self) -> u64 {
         self.before + self.at as u64
     }

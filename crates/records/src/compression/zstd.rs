@@ -6,7 +6,7 @@ use ::zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 use alloc::vec::Vec;
 
 /// The largest window a frame may ask for, as a power of two: 128 MiB, what level 22 writes and what the Java client
-/// reads at most. Memory for it is touched only as far as bytes come out, which the limit of the batch bounds.
+/// reads at most. Memory for it is touched only as far as bytes come out.
 const WINDOW_LOG_MAX: u32 = 27;
 /// The largest context that a thread keeps for its next batch: room for the window of the default level, 2 MiB.
 const IDLE_CONTEXT_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -73,8 +73,18 @@ impl Drop for Frames<'_> {
 
 /// Writes one frame, which says how many bytes it holds. A level out of range counts as the nearest there is.
 pub(super) fn encode(plain: &[u8], level: Option<i32>) -> Vec<u8> {
+    ::zstd::bulk::compress(plain, in_range(level)).expect("the bound of the codec leaves room for any input")
+}
+
+/// Writes one frame as its bytes come.
+pub(super) type Writer = ::zstd::stream::write::Encoder<'static, Vec<u8>>;
+
+/// A frame that does not say how many bytes it holds.
+pub(super) fn writer(level: Option<i32>) -> Writer {
+    Writer::new(Vec::new(), in_range(level)).expect("there is memory for a context")
+}
+
+fn in_range(level: Option<i32>) -> i32 {
     let levels = ::zstd::compression_level_range();
-    let level =
-        level.map_or(::zstd::DEFAULT_COMPRESSION_LEVEL, |level| level.clamp(*levels.start(), *levels.end()));
-    ::zstd::bulk::compress(plain, level).expect("the bound of the codec leaves room for any input")
+    level.map_or(::zstd::DEFAULT_COMPRESSION_LEVEL, |level| level.clamp(*levels.start(), *levels.end()))
 }

@@ -5,7 +5,6 @@ use fencepost_types::Millis;
 
 use super::refusal::{AppendRefusal, RECORD_REFUSALS_MAX, RecordFault, RecordRefusal};
 use super::{AppendOrigin, AppendRules};
-use crate::compression::CompressionType;
 use crate::header::{BatchHeader, TimestampType};
 use crate::walk::RecordShape;
 
@@ -29,8 +28,6 @@ pub(super) struct RecordChecks {
     latest: Millis,
     max: MaxTimestamp,
     wrong_offset_delta: Option<RecordShape>,
-    /// The first record that inflates to more than is allowed, where the batch is compressed.
-    inflated: Option<RecordShape>,
     record_bytes_max: i32,
     refused: Vec<RecordRefusal>,
     refused_count: i32,
@@ -40,7 +37,6 @@ pub(super) struct RecordChecks {
 impl RecordChecks {
     pub(super) fn new(header: &BatchHeader, rules: &AppendRules, origin: AppendOrigin, now: Millis) -> Self {
         let is_client = matches!(origin, AppendOrigin::Client { .. });
-        let is_limited = is_client && header.compression() != Some(CompressionType::None);
         Self {
             rules: *rules,
             origin,
@@ -52,16 +48,18 @@ impl RecordChecks {
             latest: now.plus(rules.timestamp_after_max_ms),
             max: MaxTimestamp { timestamp: Millis::NONE, offset_delta: None },
             wrong_offset_delta: None,
-            inflated: None,
-            record_bytes_max: if is_limited { rules.record_bytes_max } else { i32::MAX },
+            record_bytes_max: if is_client { rules.record_bytes_max } else { i32::MAX },
             refused: Vec::new(),
             refused_count: 0,
             any_timestamp_refused: false,
         }
     }
 
-    pub(super) fn origin(&self) -> AppendOrigin {
-        self.origin
+    /// The most bytes of one record of a compressed batch.
+    ///
+    /// Source: Kafka DefaultRecord.readFrom.
+    pub(super) fn record_bytes_max(&self) -> i32 {
+        self.record_bytes_max
     }
 
     /// Takes in the next record.
@@ -69,9 +67,6 @@ impl RecordChecks {
     pub(super) fn see(&mut self, record: RecordShape) {
         if record.offset_delta != record.index {
             self.wrong_offset_delta = self.wrong_offset_delta.or(Some(record));
-        }
-        if record.body_bytes > self.record_bytes_max {
-            self.inflated = self.inflated.or(Some(record));
         }
         let timestamp = Millis(self.base_timestamp.0.wrapping_add(record.timestamp_delta));
         if timestamp > self.max.timestamp {
@@ -111,12 +106,6 @@ impl RecordChecks {
 
     /// After the last record: what the header's maximum timestamp must be.
     pub(super) fn finish(self) -> Result<MaxTimestamp, AppendRefusal> {
-        if let Some(record) = self.inflated {
-            return Err(AppendRefusal::RecordTooLarge {
-                bytes: record.body_bytes,
-                bytes_max: self.record_bytes_max,
-            });
-        }
         if let Some(record) = self.wrong_offset_delta {
             return Err(AppendRefusal::OffsetDelta { index: record.index, found: record.offset_delta });
         }

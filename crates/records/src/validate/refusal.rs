@@ -133,15 +133,6 @@ pub enum AppendRefusal {
     },
     /// The payload is not the records that the header counts.
     Malformed(RecordError),
-    /// A record of a compressed batch is larger than `max.decompressed.message.bytes`.
-    ///
-    /// Source: Kafka DefaultRecord.readFrom.
-    RecordTooLarge {
-        /// Its bytes, without the length before it.
-        bytes: i32,
-        /// The limit.
-        bytes_max: i32,
-    },
     /// Offset deltas are not 0, 1, 2 …
     OffsetDelta {
         /// The first record that is out of step.
@@ -174,7 +165,6 @@ impl AppendRefusal {
             | Self::ControlBatch
             | Self::NoSequence(_)
             | Self::NoProducerId
-            | Self::RecordTooLarge { .. }
             | Self::OffsetDelta { .. } => ErrorCode::InvalidRecord,
             Self::Framing(_) | Self::Crc { .. } => ErrorCode::CorruptMessage,
             Self::TooLarge { .. } => ErrorCode::MessageTooLarge,
@@ -182,10 +172,6 @@ impl AppendRefusal {
             Self::UnknownCodec(_) | Self::ZstdTooEarly { .. } => ErrorCode::UnsupportedCompressionType,
             Self::Malformed(RecordError::Compression(CompressionError::Unsupported)) => {
                 ErrorCode::UnsupportedCompressionType
-            }
-            // The Java client answers this by splitting the batch, which is what helps here.
-            Self::Malformed(RecordError::Compression(CompressionError::TooLarge { .. })) => {
-                ErrorCode::MessageTooLarge
             }
             Self::Malformed(_) => ErrorCode::InvalidRecord,
             Self::Records { any_timestamp_refused: true, .. } => ErrorCode::InvalidTimestamp,
@@ -209,8 +195,9 @@ impl AppendRefusal {
             | Self::OffsetRange { .. }
             | Self::NoSequence(_)
             | Self::ControlBatch
-            | Self::RecordTooLarge { .. }
-            | Self::Malformed(RecordError::TooFew { .. } | RecordError::TrailingBytes) => None,
+            | Self::Malformed(
+                RecordError::TooFew { .. } | RecordError::TrailingBytes | RecordError::TooLarge { .. },
+            ) => None,
             Self::Framing(BatchError::Magic(magic)) => {
                 Some(format!("Invalid magic found in record: {magic}"))
             }
@@ -291,9 +278,6 @@ impl fmt::Display for AppendRefusal {
                 format!("zstd needs Produce version 7 or above, not {produce_version}")
             }
             Self::Malformed(error) => error.to_string(),
-            Self::RecordTooLarge { bytes, bytes_max } => {
-                format!("a record has {bytes} bytes, above max.decompressed.message.bytes ({bytes_max})")
-            }
             Self::OffsetDelta { index, found } => format!("record {index} has offset delta {found}"),
             Self::Records { refused, refused_count, record_count, .. } => {
                 let first =

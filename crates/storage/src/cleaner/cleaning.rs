@@ -266,7 +266,12 @@ impl Cleaning {
         } else if self.keys.is_full() {
             return Ok(false);
         } else if !self.transactions.data(header) {
-            for record in batch.records().map_err(|error| error.to_string())? {
+            // Of a batch that is too large to hold, which stays whole, older records of the same keys stay too.
+            let records = match batch.records() {
+                Err(error) if error.is_too_large_to_hold() => None,
+                read => Some(read.map_err(|error| error.to_string())?),
+            };
+            for record in records.into_iter().flatten() {
                 let record = record.map_err(|error| error.to_string())?;
                 let offset = header.record_offset(record.offset_delta);
                 if let Some(key) = record.key.filter(|_| offset >= first_dirty) {

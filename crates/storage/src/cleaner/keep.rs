@@ -66,7 +66,11 @@ impl Keeper<'_> {
         if is_aborted {
             return must_stay_empty();
         }
-        let records = records_of(batch)?;
+        // Differs from Kafka, which writes such a batch again: here that would need all its plain records at once.
+        let records = match batch.records() {
+            Err(error) if error.is_too_large_to_hold() => return Ok(Kept::Whole),
+            read => read.map_err(|error| error.to_string())?,
+        };
         let (mut kept, mut gone, mut has_tombstone) = (0, 0, false);
         for record in records.clone() {
             let record = record.map_err(|error| error.to_string())?;

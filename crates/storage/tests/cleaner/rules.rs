@@ -365,6 +365,27 @@ fn codecs_stay_and_batches_may_grow() {
     }
 }
 
+/// Issue 12, C20: a batch whose records cannot all be held at once stays whole, and so do older records of its keys; the others
+/// are cleaned.
+#[test]
+fn a_batch_too_large_to_hold_stays_whole() {
+    let mut writer = writer();
+    writer.codec = CompressionType::Zstd;
+    let large = "0".repeat(fencepost_types::limits::DECOMPRESSED_BATCH_BYTES_MAX);
+    writer.plain(&[("a", Some("1")), ("b", Some("1"))]);
+    writer.plain(&[("a", Some(&large))]);
+    writer.plain(&[("b", Some("2"))]);
+    writer.roll();
+    let before = writer.batches();
+    assert!(before[1].records().is_err() && before[1].walk_records(|_| ()).is_ok());
+    assert!(writer.clean());
+    let after = writer.batches();
+    let counts: Vec<i32> = after.iter().map(|batch| batch.header().record_count).collect();
+    assert_eq!(counts, [1, 1, 1, 1]);
+    assert_eq!(after[1], before[1]);
+    assert_eq!(writer.log.cleaner_checkpoint(), Some(Offset(4)));
+}
+
 /// Under LogAppendTime what is written again keeps the time of its append, marker and data.
 #[test]
 fn append_time_stays() {
