@@ -111,7 +111,9 @@ def main():
     groups(options.bootstrap)
     wait_for_the_cleaner(options.data)
     segments = {topic: len(list(options.data.glob(topic + '-*/*.log'))) for topic in ('plain', 'compacted', *COORDINATORS)}
-    print('dump_load: segments %s' % segments)
+    snapshots = [path.name for path in options.data.glob('__cluster_metadata-0/*.checkpoint') if not path.name.startswith('0' * 20)]
+    assert snapshots, 'no snapshot of the metadata'
+    print('dump_load: segments %s, snapshots of the metadata %s' % (segments, sorted(snapshots)))
 
 
 if __name__ == '__main__':

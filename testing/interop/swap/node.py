@@ -13,7 +13,7 @@ import kprobe
 KAFKA = pathlib.Path(__file__).resolve().parents[1] / 'kafka.sh'
 READY_S = 90
 STOP_S = 60
-# What both programs are told.
+# What both programs are told, with what one node is told besides.
 SETTINGS = {'offsets.topic.num.partitions': 3, 'offsets.topic.replication.factor': 1, 'transaction.state.log.num.partitions': 3,
             'transaction.state.log.replication.factor': 1, 'transaction.state.log.min.isr': 1, 'group.initial.rebalance.delay.ms': 0,
             'auto.create.topics.enable': 'false', 'log.cleaner.backoff.ms': 1000, 'transaction.max.timeout.ms': 900000,
@@ -37,7 +37,8 @@ def two_free_ports():
 class Node:
     """The directory; `program` runs on it, or ran last, and `other` comes next."""
 
-    def __init__(self, folder, fencepost):
+    def __init__(self, folder, fencepost, settings=()):
+        self.settings = {**SETTINGS, **dict(settings)}
         self.folder, self.logs = folder, folder / 'logs'
         self.executables = {'fencepost': fencepost.resolve(), 'kafka': KAFKA}
         self.port, self.program, self.other, self.process = two_free_ports(), None, 'kafka', None
@@ -49,7 +50,7 @@ class Node:
             'advertised.listeners=PLAINTEXT://127.0.0.1:%d' % self.port, 'controller.listener.names=CONTROLLER',
             'controller.quorum.bootstrap.servers=127.0.0.1:%d' % (self.port + 1),
             'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT', 'initial.broker.registration.timeout.ms=60000',
-            *('%s=%s' % pair for pair in SETTINGS.items())]) + '\n')
+            *('%s=%s' % pair for pair in self.settings.items())]) + '\n')
 
     def __enter__(self):
         return self
@@ -66,7 +67,7 @@ class Node:
     def command(self, program):
         if program == 'kafka':
             return [str(KAFKA), 'serve', '--data', str(self.folder)]
-        settings = [part for pair in SETTINGS.items() for part in ('-X', '%s=%s' % pair)]
+        settings = [part for pair in self.settings.items() for part in ('-X', '%s=%s' % pair)]
         return [str(self.executables['fencepost']), 'serve', '--data', str(self.logs), '--listen', self.bootstrap, *settings]
 
     def start(self, program):

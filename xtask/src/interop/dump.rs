@@ -5,12 +5,13 @@ use anyhow::{Result, ensure};
 use super::{Checks, check, interpreter, python_program};
 use crate::broker::{Broker, End, Program, Setup};
 
-/// Few partitions for the coordinators' topics, and a cleaner that does not wait.
-const SETTINGS: [&str; 4] = [
+/// Few partitions for the coordinators' topics, a cleaner that does not wait, and snapshots of the metadata.
+const SETTINGS: [&str; 5] = [
     "offsets.topic.num.partitions=2",
     "transaction.state.log.num.partitions=2",
     "log.cleaner.backoff.ms=200",
     "log.cleaner.min.cleanable.ratio=0.01",
+    "metadata.log.max.record.bytes.between.snapshots=500",
 ];
 
 /// Fills a new directory, stops the broker and compares the tools.

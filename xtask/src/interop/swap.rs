@@ -25,7 +25,10 @@ pub fn run(setup: &Setup, against: Program, swaps: u32, seed: u64) -> Result<Che
     let what = format!("swap ({swaps} times, --seed {seed})");
     let mut own = python_program(&interpreter()?, "testing/interop/swap/own.py");
     own.arg("--fencepost").arg(&setup.executable).arg("--data").arg(setup.data.join("own"));
+    let mut snapshot = python_program(&interpreter()?, "testing/interop/swap/snapshot.py");
+    snapshot.arg("--fencepost").arg(&setup.executable).arg("--data").arg(setup.data.join("snapshot"));
     Ok(vec![
+        check_within("Kafka on a snapshot", &mut snapshot, END_MAX),
         check_within("what Kafka does not know", &mut own, END_MAX),
         check_within(&what, &mut command, SWAP_MAX * swaps + END_MAX),
     ])
