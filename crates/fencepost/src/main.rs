@@ -12,6 +12,7 @@
 //! - M3: neither stdout nor stderr, closed, full or read by nobody, ends the process or makes a client wait.
 
 mod dump_log;
+mod memory;
 mod serve;
 
 use std::io::Write;
@@ -38,6 +39,7 @@ enum Command {
 }
 
 fn main() -> std::process::ExitCode {
+    memory::give_large_buffers_back();
     let done = match Arguments::parse().command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::DumpLog(arguments) => dump_log::run(&arguments),

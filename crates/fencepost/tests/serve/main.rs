@@ -2,6 +2,7 @@
 
 mod handles;
 mod logging;
+mod memory;
 mod process;
 mod signals;
 
