@@ -16,7 +16,8 @@ use crate::partition::Partition;
 
 /// What an operator can do about a damaged log.
 const REMEDY: &str = "the partition is offline and its files stay as they are; put back the damaged file from a copy, or delete \
-    the topic; to keep what is before the damage take the partition out of the checkpoints of recovery points and of replication";
+    the topic; to keep what is before the damage stop the broker, cut the file at that byte, delete the segments behind it, and take \
+    the partition out of the checkpoints of recovery points and of replication";
 
 impl Broker {
     /// Opens the log of a partition and says in the log what opening it has found. One that is damaged comes back offline.

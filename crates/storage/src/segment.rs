@@ -11,7 +11,7 @@ use crate::entry_file::EntryFile;
 use crate::error::StorageError;
 use crate::file_name::{FileKind, offset_file};
 use crate::index::{OffsetEntry, OffsetIndex, TimeEntry, TimeIndex, TxnIndex};
-use crate::log::BatchOrder;
+use crate::log::{BatchOrder, Gaps};
 use crate::scan::{PlacedBatch, Scan};
 
 /// The largest timestamp of a segment and the last offset of the batch that has it.
@@ -197,17 +197,17 @@ impl Segment {
     /// Learns end, largest timestamp and first timestamp of a segment whose indexes are believed, by walking from the
     /// last entry on, checksums included. Answers the position after the last whole batch; where that is not the end of the
     /// file the rest is no batch, a broken one, or one that cannot follow: see [`BatchOrder`].
-    pub(crate) fn read_tail(&mut self, cleaned_end: Option<Offset>) -> DiskResult<u64> {
+    pub(crate) fn read_tail(&mut self, gaps: Gaps) -> DiskResult<u64> {
         self.read_largest();
         self.first_timestamp = self.search_from(0).next()?.map(|batch| batch.header.max_timestamp);
         let last_entry = self.offset_index.entries().last().copied();
         let log = self.log.clone();
         let mut scan = Scan::search(&*log, last_entry.map_or(0, |entry| entry.position as u64), self.bytes);
-        let (mut end, mut order) = (scan.position(), BatchOrder::new(self.base_offset, cleaned_end));
+        let (mut end, mut order) = (scan.position(), BatchOrder::new(self.base_offset, gaps));
         let mut is_named = last_entry.is_some();
         while let Some(batch) = scan.next()? {
             if std::mem::take(&mut is_named) {
-                order = BatchOrder::from_named(&batch.header, cleaned_end);
+                order = BatchOrder::from_named(&batch.header, gaps);
             }
             let is_small = batch.header.total_bytes() <= TAIL_CHECKED_BYTES_MAX;
             if !order.admits(&batch.header) || (is_small && !scan.is_intact(&batch)?) {
@@ -326,6 +326,8 @@ impl Segment {
     /// Cuts the file at `position` and drops what the indexes say of `end` and beyond.
     pub(crate) fn cut(&mut self, disk: &dyn Disk, position: u64, end: Offset) -> DiskResult<()> {
         self.log.truncate(position)?;
+        // What is written there next is not mixed with what was there, whenever the power goes.
+        self.log.sync()?;
         self.bytes = position;
         let relative = end.0 - self.base_offset.0;
         let kept = self.offset_index.entries();

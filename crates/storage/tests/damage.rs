@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::*;
 use fencepost_records::{AppendOrigin, AppendRules, BatchBuilder, validate};
-use fencepost_storage::{Disk, Log, LogConfig, MemoryDisk, Recovery, StorageError};
+use fencepost_storage::{CleanupPolicy, Disk, Log, LogConfig, MemoryDisk, Recovery, StorageError};
 use fencepost_types::{LeaderEpoch, Millis, Offset, Uuid};
 
 const T: i64 = 1_700_000_000_000;
@@ -19,8 +19,12 @@ fn config() -> LogConfig {
 }
 
 fn append(log: &mut Log) {
+    append_of(log, 60);
+}
+
+fn append_of(log: &mut Log, value_bytes: usize) {
     let mut builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE);
-    builder.append(Millis(T), None, Some(&[b'v'; 60]), &[]);
+    builder.append(Millis(T), None, Some(&vec![b'v'; value_bytes]), &[]);
     let bytes = builder.build().unwrap().into_bytes();
     let origin = AppendOrigin::Client { produce_version: 12 };
     let batch = validate(Some(bytes), &AppendRules::default(), origin, Millis(T)).unwrap();
@@ -65,8 +69,12 @@ fn place(disk: &MemoryDisk, offset: i64) -> (String, usize) {
 }
 
 fn flip(disk: &MemoryDisk, offset: i64, byte: usize) {
+    flip_bit(disk, offset, byte, 4);
+}
+
+fn flip_bit(disk: &MemoryDisk, offset: i64, byte: usize, bit: u32) {
     let (path, position) = place(disk, offset);
-    damage(disk, &path, |content| content[position + byte] ^= 0x10);
+    damage(disk, &path, |content| content[position + byte] ^= 1 << bit);
 }
 
 fn logs(disk: &MemoryDisk) -> Vec<(String, Vec<u8>)> {
@@ -101,27 +109,136 @@ fn a_broken_batch_below_the_durable_end_is_damage() {
     }
 }
 
-/// Above everything that was noted as durable a broken batch is a torn tail: it is cut, with what follows it, and the report
-/// says how many bytes, batches and offsets that were.
+/// Above everything that was noted as durable, too: every byte is there, so the batch was whole once, and may have been acknowledged.
+/// A torn tail is told by what was never written.
 #[test]
-fn a_broken_batch_above_the_durable_end_is_cut_and_reported() {
-    for (durable_end, broken) in [(0, 0), (0, 1), (3, 3), (3, 10), (RECORDS - 1, RECORDS - 1)] {
+fn a_changed_byte_above_the_durable_end_is_damage() {
+    for offset in 0..RECORDS {
         for byte in BYTES {
             let disk = written(false);
-            let total: usize = logs(&disk).iter().map(|(_, content)| content.len()).sum();
-            let (path, position) = place(&disk, broken);
-            flip(&disk, broken, byte);
-            let context = format!("durable to {durable_end}, offset {broken}, byte {byte}");
-            let log = reopen(&disk, unclean(durable_end)).expect(&context);
-            assert_eq!(log.log_end_offset(), Offset(broken), "{context}");
-            let cut = log.recovery_report().cut.clone().expect(&context);
-            assert_eq!((cut.path, cut.position), (path, position as u64), "{context}");
-            assert_eq!(cut.bytes + log.size_bytes(), total as u64, "{context}");
-            assert_eq!(cut.end_offset, Offset(broken), "{context}");
-            // A header that is broken itself may hide batches, or make up offsets.
-            if byte > 60 {
-                assert_eq!(cut.batches, (RECORDS - broken) as u64, "{context}");
-                assert_eq!(cut.previous_end_offset, Offset(RECORDS), "{context}");
+            flip(&disk, offset, byte);
+            for durable_end in [0, offset] {
+                let context = format!("durable to {durable_end}, offset {offset}, byte {byte}");
+                is_refused(&disk, unclean(durable_end), &context);
+            }
+        }
+    }
+}
+
+/// What an operator does who has no copy and wants what is before the damage: the file is cut at the byte that the error names, later
+/// files go, and the log begins to be judged anew.
+#[test]
+fn a_log_that_is_cut_by_hand_is_served() {
+    let disk = written(false);
+    flip(&disk, 10, 80);
+    let (path, position) = place(&disk, 10);
+    let error = reopen(&disk, unclean(0)).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains(&path) && error.contains(&format!("byte {position}")), "{error}");
+    damage(&disk, &path, |content| content.truncate(position));
+    for base in bases(&disk, "t-0").into_iter().filter(|base| *base > 10) {
+        disk.remove(&format!("t-0/{base:020}.log")).unwrap();
+    }
+    assert_eq!(reopen(&disk, unclean(0)).unwrap().log_end_offset(), Offset(10));
+}
+
+/// A batch that was never written, whatever stands behind it, above everything that was noted as durable: the log is cut there,
+/// and the report says how many bytes, batches and offsets that were.
+#[test]
+fn a_hole_above_the_durable_end_is_cut_and_reported() {
+    for (durable_end, lost) in [(0, 0), (0, 1), (3, 3), (3, 10), (RECORDS - 1, RECORDS - 1)] {
+        let disk = written(false);
+        let total: usize = logs(&disk).iter().map(|(_, content)| content.len()).sum();
+        let (path, position) = place(&disk, lost);
+        let bytes = batches_of(&disk, &path).last().unwrap().bytes().len();
+        damage(&disk, &path, |content| content[position..position + bytes].fill(0));
+        let context = format!("durable to {durable_end}, offset {lost}");
+        let log = reopen(&disk, unclean(durable_end)).expect(&context);
+        assert_eq!(log.log_end_offset(), Offset(lost), "{context}");
+        let cut = log.recovery_report().cut.clone().expect(&context);
+        assert_eq!((cut.path, cut.position), (path, position as u64), "{context}");
+        assert_eq!(cut.bytes + log.size_bytes(), total as u64, "{context}");
+        assert_eq!(cut.batches, (RECORDS - lost - 1) as u64, "{context}");
+        let reached = if lost == RECORDS - 1 { lost } else { RECORDS };
+        assert_eq!((cut.end_offset, cut.previous_end_offset), (Offset(lost), Offset(reached)), "{context}");
+    }
+}
+
+/// One segment with batches of these sizes, killed.
+fn written_with(values: &[usize]) -> MemoryDisk {
+    let disk = MemoryDisk::new();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let large = LogConfig { segment_bytes: 1 << 20, ..config() };
+    let mut log = Log::open(shared, partition("t-0"), ID, large, clean(), at(T)).unwrap();
+    values.iter().for_each(|value_bytes| append_of(&mut log, *value_bytes));
+    disk
+}
+
+/// A medium writes whole sectors, in any order: one that is zeros in the midst of a batch was not written, whether whole batches stand
+/// behind it or not. One byte less, or the same somewhere else, is no such sector.
+#[test]
+fn a_sector_that_was_not_written_is_a_hole() {
+    const SECTOR: usize = 512;
+    for values in [&[60, 3_000, 60][..], &[60, 3_000]] {
+        for (from, to, is_torn) in [
+            (2 * SECTOR, 3 * SECTOR, true),
+            (SECTOR, 4 * SECTOR, true),
+            (2 * SECTOR + 1, 3 * SECTOR, false),
+            (2 * SECTOR + 1, 3 * SECTOR + 1, false),
+        ] {
+            let disk = written_with(values);
+            let (path, _) = place(&disk, 0);
+            damage(&disk, &path, |content| content[from..to].fill(0));
+            let context = format!("{values:?}, {from} to {to}");
+            if is_torn {
+                assert_eq!(
+                    reopen(&disk, unclean(0)).expect(&context).log_end_offset(),
+                    Offset(1),
+                    "{context}"
+                );
+            } else {
+                is_refused(&disk, unclean(0), &context);
+            }
+        }
+    }
+}
+
+/// Offset, length and leader epoch lie before what the checksum covers. A batch that a crash has kept without them, since a sector ends
+/// there, is no batch: it would end its transaction at an offset where nobody looks for it.
+#[test]
+fn a_batch_torn_before_its_checksum_is_cut() {
+    for before in 8..=21 {
+        for behind in [&[][..], &[60]] {
+            let overhead = place(&written_with(&[300, 60]), 1).1 - 300;
+            let disk = written_with(&[&[512 - before - overhead, 60], behind].concat());
+            let (path, position) = place(&disk, 1);
+            assert_eq!(position, 512 - before);
+            damage(&disk, &path, |content| content[position..512].fill(0));
+            let log = reopen(&disk, unclean(0)).unwrap();
+            assert_eq!(log.log_end_offset(), Offset(1), "{before} bytes, {behind:?} behind");
+        }
+    }
+}
+
+/// In a compacted log offsets may be missing, and a base offset that a flipped bit has moved ahead may look like that. It is
+/// never the reason to cut away what follows, nor the end of the log: not beyond the next segment, not across what was durable.
+#[test]
+fn a_leap_of_offsets_in_a_compacted_log_cuts_nothing() {
+    let compacted = LogConfig { cleanup_policy: CleanupPolicy { delete: false, compact: true }, ..config() };
+    for offset in 0..RECORDS {
+        for (byte, bit) in [(2, 6), (4, 0), (4, 6), (6, 1), (7, 5), (7, 6)] {
+            for is_clean in [true, false] {
+                let disk = written(is_clean);
+                flip_bit(&disk, offset, byte, bit);
+                let before = logs(&disk);
+                for recovery in [Recovery { clean: is_clean, ..closed() }, killed(RECORDS, RECORDS)] {
+                    let opened = try_open(&disk, "t-0", &compacted, recovery, at(T));
+                    let context = format!("offset {offset}, bit {bit} of byte {byte}: {opened:?}");
+                    assert!(
+                        opened.is_err() || opened.unwrap().log_end_offset() == Offset(RECORDS),
+                        "{context}"
+                    );
+                    assert_eq!(logs(&disk), before, "{context}");
+                }
             }
         }
     }
@@ -229,6 +346,36 @@ fn a_wrong_recovery_point_is_reported() {
         assert_eq!(log.recovery_report().checkpoint_beyond_end, Some(Offset(RECORDS + 100)));
         let log = reopen(&disk, Recovery { recovery_point: Offset(1), ..right }).unwrap();
         assert_eq!(log.log_end_offset(), Offset(RECORDS));
+    }
+}
+
+/// Without the file of leader epochs they are read out of the batches, and what is wrong there is damage: an epoch that rises and falls,
+/// an offset that does not follow. Neither stands below the checksum.
+#[test]
+fn epochs_are_not_made_anew_out_of_damaged_batches() {
+    for (byte, bit) in [(15, 0), (12, 3), (7, 4), (3, 1)] {
+        let disk = written(true);
+        flip_bit(&disk, 2, byte, bit);
+        disk.remove("t-0/leader-epoch-checkpoint").unwrap();
+        is_refused(&disk, closed(), &format!("bit {bit} of byte {byte}"));
+    }
+}
+
+/// A replacement that was interrupted says itself what it replaces, by where its batches end. One that is not whole replaces nothing:
+/// no file goes.
+#[test]
+fn a_damaged_replacement_replaces_nothing() {
+    for byte in [0, 3, 7, 9, 17, 57, 80] {
+        let disk = written(true);
+        let first = "t-0/00000000000000000000.log";
+        write(&disk, &format!("{first}.swap"), &read(&disk, first).unwrap());
+        let swap = reopen(&disk, closed()).map(|log| log.log_end_offset()).unwrap();
+        assert_eq!(swap, Offset(RECORDS), "a whole one is taken over");
+        write(&disk, &format!("{first}.swap"), &read(&disk, first).unwrap());
+        damage(&disk, &format!("{first}.swap"), |content| content[byte] ^= 0x40);
+        let before = names(&disk, "t-0");
+        is_refused(&disk, closed(), &format!("byte {byte}"));
+        assert_eq!(names(&disk, "t-0"), before, "byte {byte}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use fencepost_records::{Batch, BatchHeader, HEADER_BYTES};
+use fencepost_types::Offset;
 
 use super::plan::Source;
 use crate::disk::DiskFile;
@@ -28,6 +29,11 @@ pub(crate) struct BatchReader {
     /// The bytes from there on that were read already.
     chunk: Bytes,
     chunk_bytes: usize,
+    /// The next batch begins at this offset or later.
+    from: Offset,
+    /// The segment's offsets end here.
+    end_offset: Offset,
+    previous: Option<BatchHeader>,
 }
 
 impl BatchReader {
@@ -39,19 +45,23 @@ impl BatchReader {
             end: source.bytes,
             chunk: Bytes::new(),
             chunk_bytes: io_buffer_bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX),
+            from: source.base_offset,
+            end_offset: source.next_base,
+            previous: None,
         }
     }
 
     /// The next batch; `None` at the end.
     ///
-    /// Errors: [`StorageError::Corrupt`] for anything but a whole batch with the right checksum. A damaged batch must not
-    /// be written again under a new one, nor its keys displace others.
+    /// Errors: [`StorageError::Corrupt`] for anything but a whole batch with the right checksum whose offset and epoch follow
+    /// those before it. A damaged batch must not be written again under a new checksum, nor its keys displace others.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, StorageError> {
         loop {
             let found =
                 Batch::split_first(&mut self.chunk).map_err(|error| self.corrupt(error.to_string()))?;
             if let Some(batch) = found {
                 self.check(&batch)?;
+                (self.from, self.previous) = (batch.header().next_offset(), Some(*batch.header()));
                 self.position += batch.bytes().len() as u64;
                 return Ok(Some(batch));
             }
@@ -91,6 +101,12 @@ impl BatchReader {
         let header = batch.header();
         if !(0..=OFFSET_MAX).contains(&header.base_offset.0) || header.last_offset_delta < 0 {
             return Err(self.corrupt(format!("there is no offset {}", header.base_offset)));
+        }
+        let is_later = header.base_offset >= self.from && header.last_offset() < self.end_offset;
+        let is_newer = self.previous.is_none_or(|previous| header.leader_epoch >= previous.leader_epoch);
+        if !(is_later && is_newer) && self.previous.as_ref() != Some(header) {
+            let (offset, epoch) = (header.base_offset, header.leader_epoch);
+            return Err(self.corrupt(format!("offset {offset} of epoch {epoch} does not follow")));
         }
         Ok(())
     }

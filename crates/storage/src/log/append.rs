@@ -8,7 +8,7 @@ use fencepost_types::{
 
 use super::sync::SyncStep;
 use super::{Log, segment_files};
-use crate::disk::{DiskErrorKind, DiskResult, remove_if_there};
+use crate::disk::{DiskErrorKind, DiskFile, DiskResult, remove_if_there};
 use crate::error::{AppendError, StorageError};
 use crate::file_name::{FileKind, OFFSET_MAX, offset_file};
 use crate::scan::{PlacedBatch, batch_facts};
@@ -237,7 +237,7 @@ impl Log {
         if let Err(error) = active.log.write_at(position, &[&header.encode(), payload]) {
             // Without a handle nothing was written, and there is none to cut with.
             let is_untouched = error.kind == DiskErrorKind::NoHandles;
-            if !is_untouched && let Err(second) = active.log.truncate(position) {
+            if !is_untouched && let Err(second) = take_back(&*active.log, position) {
                 self.fail(format!("{error}; and what it left could not be cut off: {second}"));
             }
             return Err(error.into());
@@ -259,4 +259,11 @@ impl Log {
         self.log_end_offset = self.log_end_offset.max(batch.header.next_offset());
         completed
     }
+}
+
+/// Cuts off what a failed write has left, durably: after a loss of power what is written there next must not be mixed with
+/// it, and taken for a batch that was whole and has been damaged.
+fn take_back(log: &dyn DiskFile, position: u64) -> DiskResult<()> {
+    log.truncate(position)?;
+    log.sync()
 }

@@ -1,23 +1,15 @@
 //! A look at a log whose records follow one another without a gap: the files are read and none is changed. So the caller can
 //! refuse a damaged log and leave it as it is.
 
-use fencepost_records::{Batch, HEADER_BYTES, MAGIC};
+use fencepost_records::{Batch, MAGIC};
 use fencepost_types::{LeaderEpoch, Offset};
 
 use super::leftovers::offset_files;
-use crate::disk::{Disk, DiskErrorKind, DiskFile, DiskResult, join};
+use super::torn::{is_torn, whole_batch_after};
+use crate::disk::{Disk, DiskErrorKind, DiskFile, join};
 use crate::error::StorageError;
 use crate::file_name::{FileKind, FileStage};
 use crate::scan::{PlacedBatch, Scan};
-
-/// A medium writes whole sectors of this size: after a loss of power each of them is the old one or the new one.
-const SECTOR_BYTES: u64 = 512;
-/// So many zeros in a row at the end of a file were never written. No batch of records ends like that.
-const ZEROS_AT_END_MIN: u64 = 16;
-/// So many zeros where a batch should begin were never written: they cover the whole base offset.
-const ZEROS_AT_START_MIN: u64 = 8;
-const CRC_AT: u64 = 17;
-const CHECKSUMMED_FROM: u64 = 21;
 
 /// What is in the files of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -210,7 +202,7 @@ fn fault(
                 None => whole_batch_after(&*segment.file, 0, segment.bytes, found.end_offset)?,
             };
         }
-        if let Some(next) = next {
+        if let Some((_, next)) = next {
             text = format!("{text}, and a whole batch of offset {next} follows");
         } else {
             is_torn_tail = is_torn(&*first.file, position, first.bytes)?;
@@ -226,93 +218,3 @@ fn fault(
         bytes: first.bytes - position + later_bytes,
     })
 }
-
-/// The first offset of the first whole batch that stands anywhere from `position` on and is not older than `offset`.
-fn whole_batch_after(
-    file: &dyn DiskFile,
-    position: u64,
-    bytes: u64,
-    offset: Offset,
-) -> DiskResult<Option<Offset>> {
-    let mut walk = Scan::walk(file, position, bytes);
-    for at in position..bytes.saturating_sub(HEADER_BYTES as u64 - 1) {
-        walk.seek(at);
-        let Some(placed) = walk.next()? else { continue };
-        let is_plausible = placed.magic == MAGIC as u8 && placed.header.base_offset >= offset;
-        if is_plausible && walk.is_intact(&placed)? {
-            return Ok(Some(placed.header.base_offset));
-        }
-    }
-    Ok(None)
-}
-
-/// Whether what stands from `position` to the end of the file is what is left of one write that was not synced when the
-/// power went: too short, or with sectors that were not written.
-fn is_torn(file: &dyn DiskFile, position: u64, end: u64) -> DiskResult<bool> {
-    let rest = end - position;
-    if rest < HEADER_BYTES as u64 {
-        return Ok(true);
-    }
-    let head = file.read(position, HEADER_BYTES)?;
-    let field = |at: usize| {
-        let bytes = head.get(at..at + 4).and_then(|bytes| bytes.first_chunk::<4>());
-        bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
-    };
-    // All that the checksum covers is there: something before that was changed, the length perhaps.
-    if checksum(file, position + CHECKSUMMED_FROM, end)? == field(CRC_AT as usize) {
-        return Ok(false);
-    }
-    let length = field(8) as i32;
-    if length > 0 && length as u64 + 12 > rest {
-        return Ok(true);
-    }
-    has_hole(file, position, end)
-}
-
-fn checksum(file: &dyn DiskFile, from: u64, end: u64) -> DiskResult<u32> {
-    let mut crc = 0;
-    let mut at = from;
-    while at < end {
-        let chunk = file.read(at, (end - at).min(CHUNK_BYTES) as usize)?;
-        if chunk.is_empty() {
-            break;
-        }
-        crc = crc32c::crc32c_append(crc, &chunk);
-        at += chunk.len() as u64;
-    }
-    Ok(crc)
-}
-
-/// Whether zeros stand there as a sector leaves them that was not written.
-fn has_hole(file: &dyn DiskFile, position: u64, end: u64) -> DiskResult<bool> {
-    let (mut run_from, mut at) = (position, position);
-    while at < end {
-        let chunk = file.read(at, (end - at).min(CHUNK_BYTES) as usize)?;
-        if chunk.is_empty() {
-            break;
-        }
-        for byte in chunk {
-            if byte != 0 {
-                if is_hole(position, run_from, at, end) {
-                    return Ok(true);
-                }
-                run_from = at + 1;
-            }
-            at += 1;
-        }
-    }
-    Ok(is_hole(position, run_from, end, end))
-}
-
-/// Whether zeros from `from` to `to`, in a stretch from `position` to `end`, were never written.
-fn is_hole(position: u64, from: u64, to: u64, end: u64) -> bool {
-    let zeros = to - from;
-    let first_sector = from.next_multiple_of(SECTOR_BYTES);
-    let has_sector = first_sector + SECTOR_BYTES <= to;
-    let ends_sector =
-        from == position && zeros >= ZEROS_AT_START_MIN && (from + 1).next_multiple_of(SECTOR_BYTES) <= to;
-    has_sector || ends_sector || (to == end && zeros >= ZEROS_AT_END_MIN)
-}
-
-/// Bytes read at a time.
-const CHUNK_BYTES: u64 = 64 * 1024;

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use fencepost_types::Offset;
 
+use super::order::SEGMENT_OFFSETS_MAX;
 use crate::disk::{Disk, DiskResult, join};
 use crate::error::StorageError;
 use crate::file_name::{FileKind, FileStage, OffsetFile, offset_file};
+use crate::scan::Scan;
 
 /// The live files of a partition directory.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -70,6 +72,9 @@ fn remove_unfinished(disk: &dyn Disk, directory: &str) -> DiskResult<()> {
 
 /// Completes a replacement: everything live in the range of the `.swap` logs goes, then `.swap` is taken off (storage-formats
 /// trap 32).
+///
+/// Errors: [`StorageError::Corrupt`] where such a log is not whole. It was made durable before it got its name, and what it says of its
+/// end decides what is removed.
 fn finish_swaps(disk: &dyn Disk, directory: &str) -> Result<(), StorageError> {
     let files = offset_files(disk, directory)?;
     let swaps: Vec<_> = files.iter().filter(|(_, file)| file.stage == FileStage::Swap).collect();
@@ -94,14 +99,21 @@ fn finish_swaps(disk: &dyn Disk, directory: &str) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// The offset after the last whole batch of a log file.
-fn end_of_log(disk: &dyn Disk, path: &str, base: Offset) -> DiskResult<Offset> {
+/// The offset after the last batch of a log file that is whole.
+fn end_of_log(disk: &dyn Disk, path: &str, base: Offset) -> Result<Offset, StorageError> {
     let log = disk.open(path)?;
     let bytes = log.bytes()?;
-    let mut walk = crate::scan::Scan::walk(&*log, 0, bytes);
-    let mut end = base;
+    let mut walk = Scan::walk(&*log, 0, bytes).within(base, base.plus(SEGMENT_OFFSETS_MAX));
+    let (mut end, mut position) = (base, 0);
     while let Some(batch) = walk.next()? {
-        end = end.max(batch.header.next_offset());
+        if !walk.is_intact(&batch)? {
+            break;
+        }
+        (end, position) = (end.max(batch.header.next_offset()), batch.end());
+    }
+    if position < bytes {
+        let problem = format!("there is no batch at byte {position}, before the end at {bytes}");
+        return Err(StorageError::Corrupt { path: path.to_owned(), problem });
     }
     Ok(end)
 }

@@ -17,6 +17,7 @@ mod retire;
 mod snapshots;
 mod sync;
 mod timestamps;
+mod torn;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,7 +47,7 @@ use clean::Replacing;
 use position::KnownPositions;
 use sync::{SyncState, SyncStep};
 
-pub(crate) use order::BatchOrder;
+pub(crate) use order::{BatchOrder, Gaps};
 pub(crate) use snapshots::read_snapshot;
 
 pub(crate) const EPOCH_FILE: &str = "leader-epoch-checkpoint";

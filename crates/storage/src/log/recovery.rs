@@ -14,6 +14,7 @@ use super::old_format::refuse_old_format;
 use super::read::{damaged, find_batch, missing};
 use super::report::Cut;
 use super::sync::{FlushScope, SyncStep};
+use super::torn::is_torn_tail;
 use super::{EPOCH_FILE, Log, METADATA_FILE, segment_files};
 use crate::config::LogConfig;
 use crate::disk::{Disk, DiskErrorKind, DiskFile, DiskResult, read_whole, remove_if_there};
@@ -210,9 +211,9 @@ impl Log {
             return Ok(());
         }
         let disk = self.disk.clone();
-        let cleaned_end = self.cleaned_end();
+        let gaps = self.gaps_of(count - 1, durable_end);
         let last = &mut self.segments[count - 1];
-        let position = last.read_tail(cleaned_end)?;
+        let position = last.read_tail(gaps)?;
         if position < last.bytes {
             let end = last.end_offset;
             if end < durable_end {
@@ -317,13 +318,13 @@ impl Log {
     /// Differs from Kafka, which takes a batch at any offset (storage-formats §10, table).
     fn recover_segment(&mut self, at: usize, durable_end: Offset) -> Result<(), StorageError> {
         let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
-        let cleaned_end = self.cleaned_end();
+        let gaps = self.gaps_of(at, durable_end);
         let segment = &mut self.segments[at];
         refuse_old_format(segment)?;
         segment.clear_indexes(&*disk)?;
         let log = segment.log.clone();
         let mut walk = Scan::walk(&*log, 0, segment.bytes);
-        let (mut end, mut order) = (0, BatchOrder::new(segment.base_offset, cleaned_end));
+        let (mut end, mut order) = (0, BatchOrder::new(segment.base_offset, gaps));
         while let Some(batch) = walk.next()? {
             if !order.admits(&batch.header) || !walk.is_intact(&batch)? {
                 break;
@@ -339,7 +340,8 @@ impl Log {
             end = batch.end();
         }
         if end < segment.bytes {
-            if segment.end_offset < durable_end {
+            let expected = segment.end_offset;
+            if expected < durable_end || !is_torn_tail(&*log, end, segment.bytes, expected)? {
                 return Err(damaged(segment, end));
             }
             let mut cut = Cut::new(segment, end);

@@ -1,7 +1,7 @@
 //! Side files that do not fit the log are made anew out of its batches.
 
 use fencepost_partition::AbortedTxn;
-use fencepost_types::{Millis, Offset};
+use fencepost_types::{LeaderEpoch, Millis, Offset};
 
 use super::read::damaged;
 use super::{BatchOrder, Log, segment_files};
@@ -28,14 +28,14 @@ impl Log {
         durable_end: Offset,
     ) -> Result<(), StorageError> {
         let (disk, interval_bytes) = (self.disk.clone(), self.config.index_interval_bytes);
-        let cleaned_end = self.cleaned_end();
         let bases: Vec<Offset> = self.segments.iter().map(|segment| segment.base_offset).collect();
         for at in (0..first_recovered).filter(|at| faults[*at].positions) {
+            let gaps = self.gaps_of(at, durable_end);
             let segment = &mut self.segments[at];
             segment.clear_positions(&*disk)?;
             let log = segment.log.clone();
             let mut walk = Scan::walk(&*log, 0, segment.bytes);
-            let (mut position, mut order) = (0, BatchOrder::new(segment.base_offset, cleaned_end));
+            let (mut position, mut order) = (0, BatchOrder::new(segment.base_offset, gaps));
             while let Some(batch) = walk.next()? {
                 if !order.admits(&batch.header) || !walk.is_intact(&batch)? {
                     break;
@@ -154,9 +154,17 @@ impl Log {
     pub(super) fn rebuild_epochs(&mut self) -> Result<(), StorageError> {
         let mut epochs = LeaderEpochs::default();
         for segment in &self.segments {
-            let mut walk = segment.walk_from(0);
+            let mut walk = segment.ordered_walk_from(0);
             while let Some(batch) = walk.next()? {
-                epochs.assign(batch.header.leader_epoch, batch.header.base_offset);
+                let epoch = batch.header.leader_epoch;
+                // Neither stands below the checksum: one that falls shows that it or one before it is wrong.
+                if epochs.latest().is_some_and(|latest| (LeaderEpoch(0)..latest).contains(&epoch)) {
+                    return Err(damaged(segment, batch.position));
+                }
+                epochs.assign(epoch, batch.header.base_offset);
+            }
+            if walk.position() < segment.bytes {
+                return Err(damaged(segment, walk.position()));
             }
         }
         self.epochs_changed = !epochs.entries().is_empty();

@@ -3,6 +3,7 @@
 use fencepost_types::Offset;
 
 use super::Log;
+use super::torn::whole_batch_after;
 use crate::disk::DiskResult;
 use crate::segment::Segment;
 
@@ -59,10 +60,16 @@ impl Cut {
     /// Adds what stands in a segment from `position` on.
     pub(super) fn count(&mut self, segment: &Segment, position: u64) -> DiskResult<()> {
         self.bytes += segment.bytes - position;
-        let mut walk = segment.walk_from(position);
-        while let Some(batch) = walk.next()? {
-            self.batches += 1;
-            self.previous_end_offset = self.previous_end_offset.max(batch.header.next_offset());
+        let (mut walk, mut at) = (segment.walk_from(position), Some(position));
+        while let Some(from) = at {
+            walk.seek(from);
+            while let Some(batch) = walk.next()? {
+                self.batches += 1;
+                self.previous_end_offset = self.previous_end_offset.max(batch.header.next_offset());
+            }
+            // Behind a hole there may be more of them.
+            let next = whole_batch_after(&*segment.log, walk.position() + 1, segment.bytes, self.end_offset)?;
+            at = next.map(|(position, _)| position);
         }
         Ok(())
     }

@@ -173,7 +173,7 @@ impl Log {
             self.retire_files(&last, &mut retired)?;
         }
         let disk = self.disk.clone();
-        let cleaned_end = self.cleaned_end();
+        let gaps = self.gaps_of(self.segments.len() - 1, Offset(0));
         let active = self.segments.last_mut().expect("the first segment starts below the end");
         let mut position = 0;
         let log = active.log.clone();
@@ -182,7 +182,7 @@ impl Log {
             position = batch.end();
         }
         active.cut(&*disk, position, end)?;
-        active.read_tail(cleaned_end)?;
+        active.read_tail(gaps)?;
         self.log_end_offset = end;
         self.log_start_offset = self.log_start_offset.min(end);
         self.high_watermark = self.high_watermark.min(end);

@@ -7,6 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use fencepost_storage::{DirEntry, Disk, DiskError, DiskErrorKind, DiskFile, DiskLock, DiskResult};
 use fencepost_types::Millis;
 
+/// A medium writes whole sectors of this size, in any order.
+const SECTOR_BYTES: usize = 512;
+
 /// The disk. Clones are the same disk.
 #[derive(Clone, Debug, Default)]
 pub struct CrashDisk {
@@ -210,21 +213,40 @@ impl CrashDisk {
 
 impl FileState {
     fn crash(&self, dice: &mut Dice) -> Self {
+        let content = if dice.one_in(4) { self.any_sectors(dice) } else { self.first_changes(dice) };
+        Self { durable: content.clone(), content, pending: Vec::new() }
+    }
+
+    /// Some of the first changes, and of the next one a part: the file ends anywhere.
+    fn first_changes(&self, dice: &mut Dice) -> Vec<u8> {
         let mut content = self.durable.clone();
-        // Mostly a prefix of what was written, sometimes any of it; the last may be torn.
-        let (in_order, count) = (!dice.one_in(4), dice.below(self.pending.len() as u64 + 1));
-        for (at, change) in self.pending.iter().enumerate() {
-            let keep = if in_order { (at as u64) < count } else { dice.one_in(2) };
-            match change {
-                _ if !keep => {}
-                Change::Write { position, bytes } if dice.one_in(4) => {
-                    let torn = bytes[..dice.below(bytes.len() as u64 + 1) as usize].to_vec();
-                    Change::Write { position: *position, bytes: torn }.apply(&mut content);
-                }
-                change => change.apply(&mut content),
+        let count = dice.below(self.pending.len() as u64 + 1) as usize;
+        self.pending[..count].iter().for_each(|change| change.apply(&mut content));
+        if let Some(Change::Write { position, bytes }) = self.pending.get(count) {
+            let torn = bytes[..dice.below(bytes.len() as u64 + 1) as usize].to_vec();
+            Change::Write { position: *position, bytes: torn }.apply(&mut content);
+        }
+        content
+    }
+
+    /// Each sector as it was after some of the changes, and the size after some of them.
+    fn any_sectors(&self, dice: &mut Dice) -> Vec<u8> {
+        let mut states = vec![self.durable.clone()];
+        for change in &self.pending {
+            let mut content = states[states.len() - 1].clone();
+            change.apply(&mut content);
+            states.push(content);
+        }
+        let any = |dice: &mut Dice| &states[dice.below(states.len() as u64) as usize];
+        let mut content = vec![0; any(dice).len()];
+        for from in (0..content.len()).step_by(SECTOR_BYTES) {
+            let state = any(dice);
+            let to = content.len().min(from + SECTOR_BYTES).min(state.len());
+            if from < to {
+                content[from..to].copy_from_slice(&state[from..to]);
             }
         }
-        Self { durable: content.clone(), content, pending: Vec::new() }
+        content
     }
 
     fn change(&mut self, change: Change) {
