@@ -183,6 +183,17 @@ impl Segment {
         Ok(walk.position() == self.bytes && (end_offset == self.end_offset || !is_contiguous))
     }
 
+    /// The offset after the last batch by the headers behind the last index entry; `None` where one cannot be read.
+    pub(crate) fn end_by_headers(&self) -> DiskResult<Option<Offset>> {
+        let last_entry = self.offset_index.entries().last();
+        let mut scan = self.search_from(last_entry.map_or(0, |entry| entry.position as u64));
+        let mut end_offset = self.base_offset;
+        while let Some(batch) = scan.next()? {
+            end_offset = batch.header.next_offset();
+        }
+        Ok((scan.position() == self.bytes).then_some(end_offset))
+    }
+
     /// Takes the largest timestamp from the time index.
     pub(crate) fn read_largest(&mut self) {
         self.largest = match self.time_index.entries().last() {

@@ -304,6 +304,34 @@ fn a_missing_segment_below_the_durable_end_is_damage() {
     is_refused(&disk, unclean(*bases.last().unwrap()), "a segment");
 }
 
+/// The same further below, and after a clean stop: each segment goes on where the one before it ends.
+#[test]
+fn a_missing_segment_in_the_middle_is_damage() {
+    for is_clean in [true, false] {
+        let count = bases(&written(is_clean), "t-0").len();
+        assert!(count > 3);
+        for at in 1..count - 1 {
+            let disk = written(is_clean);
+            let base = bases(&disk, "t-0")[at];
+            for name in
+                names(&disk, "t-0").into_iter().filter(|name| name.starts_with(&format!("{base:020}")))
+            {
+                disk.remove(&format!("t-0/{name}")).unwrap();
+            }
+            let recovery = if is_clean { closed() } else { killed(RECORDS, RECORDS) };
+            is_refused(&disk, recovery, &format!("segment {base}, clean: {is_clean}"));
+            // Below the log start it is of no interest, and a cleaner may take what it likes.
+            let next = Offset(bases(&disk, "t-0")[at]);
+            for recovery in [
+                Recovery { log_start_offset: next, ..recovery },
+                Recovery { cleaner_checkpoint: Some(next), ..recovery },
+            ] {
+                assert_eq!(reopen(&disk, recovery).unwrap().log_end_offset(), Offset(RECORDS));
+            }
+        }
+    }
+}
+
 /// A directory with durable data and without a readable `partition.metadata` is nobody's for sure.
 #[test]
 fn data_of_nobody_is_damage() {

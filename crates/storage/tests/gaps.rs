@@ -83,6 +83,22 @@ fn what_was_acknowledged_stays_behind_a_gap() {
     }
 }
 
+/// A gap that a start has found and kept is no damage to later ones: the checkpoint of the cleaner says that it was seen.
+#[test]
+fn a_gap_that_was_kept_is_kept_after_a_clean_stop() {
+    let (disk, begin, end) = with_gap();
+    let recovery = Recovery { high_watermark: Offset(RECORDS), ..unclean(0) };
+    let mut log = open(&disk, "t-0", &config(), recovery, at(T));
+    assert_eq!(log.recovery_report().gaps, [(Offset(begin), Offset(end))]);
+    assert_eq!(log.cleaner_checkpoint(), Some(Offset(end)));
+    log.close().unwrap();
+    let closed = Recovery { clean: true, recovery_point: Offset(RECORDS), ..recovery };
+    let noted = Recovery { cleaner_checkpoint: Some(Offset(end)), ..closed };
+    assert_eq!(open(&disk, "t-0", &config(), noted, at(T)).log_end_offset(), Offset(RECORDS));
+    let forgotten = try_open(&disk, "t-0", &config(), closed, at(T));
+    forgotten.map(|_| ()).expect_err("nothing says that it was seen");
+}
+
 /// What may never have been acknowledged goes: the end of a segment was lost with the power, and the beginning of the next one was
 /// not. A producer sends the lost batch again, and that one must be the next.
 #[test]

@@ -233,9 +233,8 @@ pub(super) fn damaged(segment: &Segment, position: u64) -> StorageError {
     }
 }
 
-/// What was durable is not there: nothing follows the segment's end.
-pub(super) fn missing(segment: &Segment, durable_end: Offset) -> StorageError {
-    let end = segment.end_offset;
+/// What was durable is not there: nothing follows the segment's `end`.
+pub(super) fn missing(segment: &Segment, end: Offset, durable_end: Offset) -> StorageError {
     StorageError::Corrupt {
         path: segment.log_path().to_owned(),
         problem: format!("offsets {end} to {} are missing, which were durable", durable_end.0 - 1),

@@ -124,6 +124,7 @@ impl Log {
             self.first_to_recover(recovery.recovery_point)?
         };
         self.repair_positions(&faults, first_recovered, recovery.durable_end())?;
+        self.check_contiguous(first_recovered, recovery)?;
         self.read_last_segment(first_recovered, recovery.durable_end())?;
         self.repair_aborts(&faults, first_recovered, now.wall)?;
         self.fold(first_recovered, recovery, now.wall)?;
@@ -150,10 +151,35 @@ impl Log {
             noted > Offset(0) && noted <= end
         };
         if !is_confirmed {
-            return Err(missing(last, recovery.durable_end()));
+            return Err(missing(last, last.end_offset, recovery.durable_end()));
         }
         self.report.checkpoint_beyond_end = Some(recovery.durable_end());
         Ok(())
+    }
+
+    /// No segment is missing between those that are believed: each goes on where the one before it ends, as far as headers behind
+    /// its last index entry say, but where a cleaner has left gaps, or below the log start. A header that cannot be read is
+    /// not looked into: whoever reads there is told.
+    ///
+    /// Differs from Kafka, which serves such a log without a word.
+    fn check_contiguous(&self, first_recovered: usize, recovery: Recovery) -> Result<(), StorageError> {
+        let pairs = self.segments.iter().zip(self.segments.iter().skip(1)).take(first_recovered);
+        for (segment, next) in pairs {
+            let base = next.base_offset;
+            if base <= recovery.log_start_offset || base > recovery.durable_end() || self.may_be_cleaned(base)
+            {
+                continue;
+            }
+            if let Some(end) = segment.end_by_headers()?.filter(|end| *end < base) {
+                return Err(missing(segment, end, base));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a gap up to here may be a cleaner's.
+    fn may_be_cleaned(&self, base: Offset) -> bool {
+        self.cleaner_checkpoint.map_or(self.config.cleanup_policy.compact, |clean_end| base <= clean_end)
     }
 
     fn open_segments(
@@ -274,14 +300,14 @@ impl Log {
     /// Differs from Kafka, which keeps the segment, whatever is known of it.
     fn settle_gap(&mut self, at: usize, recovery: Recovery) -> Result<(), StorageError> {
         let (end, base) = (self.segments[at - 1].end_offset, self.segments[at].base_offset);
-        let is_compacted = self.config.cleanup_policy.compact;
-        let may_be_cleaned = self.cleaner_checkpoint.map_or(is_compacted, |clean_end| base <= clean_end);
-        let is_gap = base > end && !may_be_cleaned && base > recovery.log_start_offset;
+        let is_gap = base > end && !self.may_be_cleaned(base) && base > recovery.log_start_offset;
         if is_gap && end < recovery.durable_end() {
-            return Err(missing(&self.segments[at - 1], base.min(recovery.durable_end())));
+            return Err(missing(&self.segments[at - 1], end, base.min(recovery.durable_end())));
         }
         if is_gap && base <= recovery.high_watermark {
             self.report.gaps.push((end, base));
+            // So the next start knows of this gap: it is no damage that has come since.
+            self.cleaner_checkpoint = self.cleaner_checkpoint.max(Some(base));
         } else if is_gap || base < end {
             let before = &self.segments[at - 1];
             let cut = Cut::new(before, before.bytes);
