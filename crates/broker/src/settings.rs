@@ -114,3 +114,90 @@ fn compression(config: &TopicConfig) -> Option<Compression> {
     };
     Some(Compression { codec, level })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Both configurations of a topic without settings of its own, on a broker that is started with `pairs`.
+    fn with(pairs: &[(&str, &str)]) -> (LogConfig, AppendRules) {
+        let pairs = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let statics = StaticConfig::new(pairs).expect("the settings are good");
+        let configs = fencepost_metadata::image::Configs::default();
+        let view = fencepost_metadata::config::ConfigView {
+            statics: &statics,
+            configs: &configs,
+            node_id: BrokerId(1),
+        };
+        let topic = TopicConfig::resolve(view, "t");
+        (log_config(&topic, 86_400_000), append_rules(&topic))
+    }
+
+    /// Issue 12, C17: each of the broker's keys for logs changes how a topic's log is kept, each in its own unit; what each
+    /// setting of a log does is for the tests of the log to see.
+    #[test]
+    fn keys_of_the_broker_reach_the_log() {
+        const HOUR_MS: i64 = 3_600_000;
+        let (before, _) = with(&[]);
+        let expected = |key: &str, change: &dyn Fn(&mut LogConfig)| {
+            let mut wanted = before.clone();
+            change(&mut wanted);
+            assert_ne!(wanted, before, "{key} changes nothing");
+            wanted
+        };
+        let check = |key: &str, value: &str, change: &dyn Fn(&mut LogConfig)| {
+            assert_eq!(with(&[(key, value)]).0, expected(key, change), "{key}");
+        };
+        check("log.segment.bytes", "1048577", &|log| log.segment_bytes = 1_048_577);
+        check("log.roll.ms", "5", &|log| log.segment_ms = 5);
+        check("log.roll.hours", "3", &|log| log.segment_ms = 3 * HOUR_MS);
+        check("log.roll.jitter.ms", "7", &|log| log.segment_jitter_ms = 7);
+        check("log.roll.jitter.hours", "2", &|log| log.segment_jitter_ms = 2 * HOUR_MS);
+        check("log.index.interval.bytes", "77", &|log| log.index_interval_bytes = 77);
+        check("log.index.size.max.bytes", "4096", &|log| log.segment_index_bytes = 4_096);
+        check("log.retention.ms", "9", &|log| log.retention_ms = 9);
+        check("log.retention.minutes", "2", &|log| log.retention_ms = 120_000);
+        check("log.retention.hours", "4", &|log| log.retention_ms = 4 * HOUR_MS);
+        check("log.retention.bytes", "123", &|log| log.retention_bytes = 123);
+        check("log.cleaner.max.compaction.lag.ms", "11", &|log| log.max_compaction_lag_ms = 11);
+        check("log.message.timestamp.type", "LogAppendTime", &|log| {
+            log.timestamp_type = TimestampType::LogAppendTime;
+        });
+        check("log.cleanup.policy", "compact", &|log| {
+            log.cleanup_policy = CleanupPolicy { delete: false, compact: true };
+        });
+    }
+
+    /// Issue 12, C17: each of the broker's keys about produced batches changes what a leader asks of them.
+    #[test]
+    fn keys_of_the_broker_reach_the_validation() {
+        let (_, before) = with(&[]);
+        let check = |pairs: &[(&str, &str)], change: &dyn Fn(&mut AppendRules)| {
+            let mut wanted = before;
+            change(&mut wanted);
+            assert_ne!(wanted, before, "{pairs:?} change nothing");
+            assert_eq!(with(pairs).1, wanted, "{pairs:?}");
+        };
+        let packed = |codec, level| Some(Compression { codec, level });
+        check(&[("message.max.bytes", "99")], &|rules| rules.message_bytes_max = 99);
+        check(&[("log.segment.bytes", "1048577")], &|rules| rules.segment_bytes = 1_048_577);
+        check(&[("max.decompressed.message.bytes", "5")], &|rules| rules.record_bytes_max = 5);
+        check(&[("log.message.timestamp.before.max.ms", "6")], &|rules| rules.timestamp_before_max_ms = 6);
+        check(&[("log.message.timestamp.after.max.ms", "8")], &|rules| rules.timestamp_after_max_ms = 8);
+        check(&[("log.message.timestamp.type", "LogAppendTime")], &|rules| {
+            rules.timestamp_type = TimestampType::LogAppendTime;
+        });
+        check(&[("log.cleanup.policy", "compact,delete")], &|rules| rules.keys_required = true);
+        for (name, codec) in [("uncompressed", CompressionType::None), ("snappy", CompressionType::Snappy)] {
+            check(&[("compression.type", name)], &|rules| rules.compression = packed(codec, None));
+        }
+        for (name, codec) in
+            [("gzip", CompressionType::Gzip), ("lz4", CompressionType::Lz4), ("zstd", CompressionType::Zstd)]
+        {
+            let level = format!("compression.{name}.level");
+            check(&[("compression.type", name), (&level, "2")], &|rules| {
+                rules.compression = packed(codec, Some(2))
+            });
+        }
+    }
+}
