@@ -82,7 +82,7 @@ impl core::fmt::Display for DeleteTopicRefusal {
 }
 
 impl Controller {
-    /// Differs from Kafka: it deletes the coordinators' topics, and transactions are at a loss afterwards.
+    /// Differs from Kafka: it deletes the topics of coordinators (docs/decisions/0033).
     pub(super) fn delete_topics(&self, token: Token, topics: &[TopicRef]) -> Decided {
         let found: Vec<Result<Arc<Topic>, DeleteTopicRefusal>> =
             topics.iter().map(|topic| self.find_topic(topic)).collect();

@@ -1,8 +1,10 @@
 //! What well-behaved clients see.
 
 use std::io::Write;
+use std::net::TcpStream;
+use std::time::Duration;
 
-use fencepost_protocol::messages::{ApiVersionsRequest, FetchRequest, MetadataRequest};
+use fencepost_protocol::messages::{ApiVersionsRequest, FetchRequest, MetadataRequest, metadata_request};
 use fencepost_server::{ServerError, Storage};
 
 use crate::support::{TestServer, batch, long_poll, settings};
@@ -48,6 +50,58 @@ fn connections_beyond_the_limit_wait() {
     assert_eq!(first.ask(0, &ApiVersionsRequest::default()).error_code, 0);
     drop(first);
     assert_eq!(second.receive::<ApiVersionsRequest>(0, sent).error_code, 0);
+}
+
+/// Issue 12, C17: a frame may have as many bytes as `socket.request.max.bytes` says; one that announces more closes its connection.
+#[test]
+fn requests_are_as_large_as_is_said() {
+    const BYTES_MAX: usize = 300;
+    let server = TestServer::with(&[("socket.request.max.bytes", "300")]);
+    let named = |bytes: usize| {
+        let topic = metadata_request::Topics { name: Some("t".repeat(bytes)), ..Default::default() };
+        MetadataRequest { topics: Some(vec![topic]), allow_auto_topic_creation: false, ..Default::default() }
+    };
+    let beside_the_name = server.client().encode(12, &named(200)).0.len() - 200 - size_of::<i32>();
+    let mut client = server.client();
+    assert_eq!(client.ask(12, &named(BYTES_MAX - beside_the_name)).topics.len(), 1);
+    client.send(12, &named(BYTES_MAX - beside_the_name + 1));
+    assert!(client.is_closed());
+    server.check_alive();
+}
+
+/// Issue 12, C17: `socket.listen.backlog.size` clients may wait to be accepted; those that come after them are not let in.
+#[test]
+fn few_clients_wait_where_the_backlog_is_short() {
+    const CLIENTS: usize = 12;
+    let waiting = |backlog: &str| {
+        let server = TestServer::with(&[("max.connections", "1"), ("socket.listen.backlog.size", backlog)]);
+        let mut served = server.client();
+        assert_eq!(served.ask(0, &ApiVersionsRequest::default()).error_code, 0);
+        let connect = |_| TcpStream::connect_timeout(&server.address(), Duration::from_millis(150)).ok();
+        (0..CLIENTS).filter_map(connect).collect::<Vec<_>>().len()
+    };
+    assert_eq!(waiting("50"), CLIENTS);
+    let few = waiting("2");
+    assert!((1..=5).contains(&few), "{few} clients wait");
+}
+
+/// Issue 12, C17: `socket.receive.buffer.bytes` bounds what the system takes in for a connection that the server does not read.
+#[test]
+fn little_is_taken_in_where_the_receive_buffer_is_small() {
+    let taken_in = |buffer: &str| {
+        let server = TestServer::with(&[("max.connections", "1"), ("socket.receive.buffer.bytes", buffer)]);
+        let mut served = server.client();
+        assert_eq!(served.ask(0, &ApiVersionsRequest::default()).error_code, 0);
+        let unread = server.client();
+        unread.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
+        let mut bytes = 0;
+        while let Ok(written) = (&unread.stream).write(&[0; 1024]) {
+            bytes += written;
+        }
+        bytes
+    };
+    let (little, much) = (taken_in("4096"), taken_in("150000"));
+    assert!(little + 50_000 < much, "{little} and {much}");
 }
 
 /// Port 0 is a free one; clients are told the one that it became.
