@@ -52,7 +52,7 @@ KNOWN = {
     'base offset': 'a base offset in an older segment, which a start does not read, is not covered by the checksum',
     'checkpoint': 'a number in a text checkpoint that is another and still possible: the file has no checksum',
     'txnindex': 'a first_offset in an entry of a .txnindex, which has no checksum',
-    'cut': 'acknowledged data above the last noted recovery point is cut after a kill, with a warning',
+    'cut': 'after a kill a batch looks torn, by zeros in its records or at its end, and is cut with a warning',
 }
 CUT, REBUILT = 'the torn end of a log was cut off', 'were made anew'
 DAMAGED, GONE = 'a log is damaged', 'partitions are gone:'
@@ -75,6 +75,7 @@ def make_template(options, name):
         for topic in TOPICS:
             for partition in range(PARTITIONS):
                 probe.wait_lso(topic, probe.hw(topic, partition), partition)
+        b.leave_open(probe)
         view = look(probe, broker, None)
         broker.stop(signal.SIGTERM if name == 'clean' else signal.SIGKILL)
     finally:
@@ -187,9 +188,7 @@ def look(probe, broker, before):
     for number in range(GROUPS):
         name = f'group-{number}'
         view['groups'][name] = coordinated(broker, lambda n=name: committed(probe, n), before and before['groups'][name])
-    for number in range(TRANSACTIONAL_IDS):
-        name = f'txn-{number}'
-
+    for name in (*(f'txn-{number}' for number in range(TRANSACTIONAL_IDS)), b.OPEN):
         def step(n=name):
             said = probe.describe_txn(n)
             return said['error'], said['state'], int(said['pid']), said['epoch']
@@ -314,6 +313,7 @@ def judge(options, template, name, byte, bit, before):
         except Refused as why:
             raise Failure(f'the second start is refused, the first was not: {why}') from None
         broker.stop()
+        check_cuts(broker.said(), options.directory / template)
     except (OSError, k.Closed) as trouble:
         raise Failure(f'no answer: {trouble!r}') from trouble
     finally:

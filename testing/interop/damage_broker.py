@@ -13,11 +13,12 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 TOPICS, PARTITIONS, GROUPS, TRANSACTIONAL_IDS, SEGMENT_BYTES = ('plain', 'transactional'), 2, 6, 5, 3000
 COORDINATORS = '__consumer_offsets', '__transaction_state'
+OPEN = 'txn-open'
 BATCHES, TRANSACTIONS, COMMITS = 60, 36, 12
 TRANSACTION_MAX_MS = 86_400_000
 START_S, STOP_S, ANSWER_S = 20, 20, 10
 SETTINGS = ('fencepost.durability=fsync', 'offsets.topic.num.partitions=2', 'transaction.state.log.num.partitions=2',
-            'log.flush.offset.checkpoint.interval.ms=200', 'log.flush.start.offset.checkpoint.interval.ms=200', 'metadata.log.max.record.bytes.between.snapshots=500',
+            'log.flush.offset.checkpoint.interval.ms=200', 'metadata.log.max.record.bytes.between.snapshots=500',
             f'transaction.max.timeout.ms={TRANSACTION_MAX_MS}', 'log.cleaner.enable=false')
 
 
@@ -112,6 +113,15 @@ def write(probe, part, parts):
     for number in range(COMMITS // parts):
         for group in range(GROUPS):
             wanted(commit_offset(probe, f'group-{group}', (part * COMMITS + number) * GROUPS + group), 'OffsetCommit')
+
+
+def leave_open(probe):
+    """A transaction that nobody ends."""
+    error, pid, epoch = probe.init_pid(OPEN, TRANSACTION_MAX_MS)
+    wanted(error, 'InitProducerId')
+    for partition in range(PARTITIONS):
+        values = [b'open-%d' % partition]
+        wanted(probe.produce('transactional', k.batch(values, pid, epoch, 0, transactional=True), partition, txn_id=OPEN, version=12)[0], 'Produce')
 
 
 def make_segments_small(options):

@@ -81,7 +81,7 @@ impl Broker {
         check_dynamic_broker_configs(judged.image().configs(), settings.node_id)
             .map_err(|error| StartError::Setting(error.to_string()))?;
         for file in log_dir.unreadable_files() {
-            tracing::warn!(file, "a checkpoint cannot be read and counts as missing: recovery takes longer");
+            tracing::warn!(file, "a checkpoint cannot be read and counts as missing: {}", lost_with(file));
         }
         log_dir.take_over()?;
         let (metadata_log, metadata_snapshots) = MetadataLog::open(&log_dir, judged, &settings, clock())?;
@@ -315,5 +315,13 @@ impl Broker {
                 }
             }
         }
+    }
+}
+
+/// What is lost with a checkpoint that cannot be read.
+fn lost_with(file: &str) -> &'static str {
+    match file {
+        "log-start-offset-checkpoint" => "records that were deleted before it may be there again",
+        _ => "recovery takes longer",
     }
 }

@@ -70,11 +70,12 @@ impl Judged {
         newest.image.iter().for_each(|image| controller.load_snapshot(image.clone()));
         let mut take = |batch: &Batch| replay(&mut controller, snapshot_end, batch);
         let found = inspect_log(disk, &directory, snapshot_end, snapshot_end, &mut take)?;
-        let formatted = read_bootstrap(disk, &directory)?;
+        let is_empty = !controller.is_bootstrapped();
+        // Of no use to a directory in use, whatever it says.
+        let formatted = if is_empty { read_bootstrap(disk, &directory)? } else { Formatted::default() };
 
         let judge = Judge { log_dir, directory: &directory, found: &found, ids: &ids };
         judge.reaches_back_to(snapshot_end, &newest)?;
-        let is_empty = !controller.is_bootstrapped();
         let torn = judge.torn_tail()?;
         judge.is_not_lost(is_empty, &formatted)?;
         let epoch = judge.next_epoch(state.as_ref(), snapshot_epoch)?;
