@@ -1,10 +1,13 @@
-//! What the engine keeps of a connection: who it is, and the order of its Produce requests.
+//! What the engine keeps of a connection: who it is, and the order of its requests.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Poll, Waker};
 
 use crate::Broker;
 use crate::cx::{Cx, Task};
+use crate::work::WORKS_OF_A_CONNECTION_MAX;
 
 /// Names a connection within this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +22,8 @@ pub struct Connection {
     /// The address of the listener that the client came to; it is what Metadata tells this client.
     pub listener: Listener,
     gate: Mutex<Gate>,
+    /// Whether it has heavy work to be done: `Gate::works` is not 0. Written under the gate's lock.
+    is_at_work: AtomicBool,
 }
 
 /// Where a listener can be reached.
@@ -41,12 +46,55 @@ struct Gate {
     held: VecDeque<Task>,
     /// Whether a task that lets them go on is on its way: who comes meanwhile stays behind them.
     is_releasing: bool,
+    /// Pieces of heavy work that are not done: nothing else than a Produce is begun meanwhile.
+    works: usize,
+    /// Who reads from the connection, and waits for the last of them.
+    reader: Option<Waker>,
 }
 
 impl Connection {
     /// A new connection.
     pub fn new(id: ConnectionId, client_host: String, listener: Listener) -> Arc<Self> {
-        Arc::new(Self { id, client_host, listener, gate: Mutex::new(Gate::default()) })
+        let is_at_work = AtomicBool::new(false);
+        Arc::new(Self { id, client_host, listener, gate: Mutex::new(Gate::default()), is_at_work })
+    }
+
+    /// Ready when the connection has no heavy work to be done: until then nothing more should be read from it. One reader
+    /// waits at a time.
+    pub fn poll_rest(&self, waker: &Waker) -> Poll<()> {
+        if !self.is_at_work.load(Ordering::Acquire) {
+            return Poll::Ready(());
+        }
+        let mut gate = self.lock();
+        if gate.works == 0 {
+            return Poll::Ready(());
+        }
+        gate.reader = Some(waker.clone());
+        Poll::Pending
+    }
+
+    /// A piece of heavy work has been handed to the edge.
+    pub(crate) fn begin_work(&self) {
+        let mut gate = self.lock();
+        gate.works += 1;
+        assert!(gate.works <= WORKS_OF_A_CONNECTION_MAX, "one connection has {} works", gate.works);
+        self.is_at_work.store(true, Ordering::Release);
+    }
+
+    /// It is done: with the last one, what came after it goes on, and the connection is read again.
+    pub(crate) fn end_work(self: &Arc<Self>, cx: &mut Cx) {
+        let mut gate = self.lock();
+        gate.works -= 1;
+        if gate.works > 0 {
+            return;
+        }
+        self.is_at_work.store(false, Ordering::Release);
+        self.let_held_go_on(&mut gate, cx);
+        let reader = gate.reader.take();
+        drop(gate);
+        if let Some(reader) = reader {
+            reader.wake();
+        }
     }
 
     /// Runs `produce` when every earlier Produce of this connection has been appended (or refused): an idempotent
@@ -82,7 +130,11 @@ impl Connection {
     pub(crate) fn release(self: &Arc<Self>, cx: &mut Cx) {
         let mut gate = self.lock();
         gate.unanswered -= 1;
-        if gate.unanswered == 0 && !gate.held.is_empty() && !gate.is_releasing {
+        self.let_held_go_on(&mut gate, cx);
+    }
+
+    fn let_held_go_on(self: &Arc<Self>, gate: &mut Gate, cx: &mut Cx) {
+        if gate.may_begin() && !gate.held.is_empty() && !gate.is_releasing {
             gate.is_releasing = true;
             let connection = Arc::clone(self);
             cx.push(Box::new(move |broker, cx| connection.let_go_on(broker, cx)));
@@ -97,17 +149,18 @@ impl Connection {
 
     fn next_held(&self) -> Option<Task> {
         let mut gate = self.lock();
-        // Another such batch may have come meanwhile: then its release goes on.
-        let next = if gate.unanswered == 0 { gate.held.pop_front() } else { None };
+        // Another such batch, or work, may have come meanwhile: then its release goes on.
+        let next = if gate.may_begin() { gate.held.pop_front() } else { None };
         gate.is_releasing = next.is_some();
         next
     }
 
-    /// Runs a request other than Produce: at once, unless batches of acks 0 are on their way to the disk.
+    /// Runs a request other than Produce: at once, unless batches of acks 0 are on their way to the disk, or an earlier
+    /// request is heavy.
     pub(crate) fn enter_other(&self, broker: &Arc<Broker>, cx: &mut Cx, request: Task) {
         {
             let mut gate = self.lock();
-            if gate.unanswered > 0 || gate.is_releasing {
+            if !gate.may_begin() || gate.is_releasing {
                 gate.held.push_back(request);
                 return;
             }
@@ -117,6 +170,13 @@ impl Connection {
 
     fn lock(&self) -> MutexGuard<'_, Gate> {
         self.gate.lock().expect("no holder of this lock panics")
+    }
+}
+
+impl Gate {
+    /// Whether a request other than Produce may be begun.
+    fn may_begin(&self) -> bool {
+        self.unanswered == 0 && self.works == 0
     }
 }
 

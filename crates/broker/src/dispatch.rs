@@ -11,6 +11,7 @@ use fencepost_types::wire::Reader;
 use crate::Broker;
 use crate::connection::Connection;
 use crate::cx::Cx;
+use crate::handlers::produce::TakeTurn;
 use crate::handlers::{
     acls, add_partitions, api_versions, cluster, configs, consumer_groups, fetch, find_coordinator,
     group_admin, groups, list_offsets, log_dirs, membership, metadata, offset_fetch, offsets, placement,
@@ -18,6 +19,7 @@ use crate::handlers::{
     transactions, txn_admin, txn_markers, txn_offsets,
 };
 use crate::respond::{Exchange, Outcome, Respond};
+use crate::weight::{is_heavy as is_heavy_request, is_heavy_frame};
 
 impl Broker {
     /// Takes one frame (without its length). `respond` is called once, perhaps much later, perhaps on another thread.
@@ -30,6 +32,7 @@ impl Broker {
 }
 
 fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, frame: Bytes, respond: Respond) {
+    let frame_bytes = frame.len();
     let mut reader = Reader::new(frame);
     let Ok(header) = RequestHeader::decode(&mut reader) else {
         return close(broker, cx, connection, respond, format_args!("a request header cannot be read"));
@@ -39,6 +42,7 @@ fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, fra
         return close(broker, cx, connection, respond, format_args!("there is no API {code}"));
     };
     let is_served = broker.apis.is_served(api_key, version);
+    let is_heavy = is_served && is_heavy_frame(api_key, frame_bytes);
     if api_key == ApiKey::ApiVersions && !is_served {
         let exchange = Exchange::new(Arc::clone(connection), header, api_key, respond);
         return api_versions::unknown_version(broker, exchange);
@@ -47,30 +51,85 @@ fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, fra
         let why = format_args!("version {version} of {} is not served", api_key.name());
         return close(broker, cx, connection, respond, why);
     }
-    match RequestBody::decode(api_key, version, &mut reader) {
-        Ok(body) => {
-            let exchange = Exchange::new(Arc::clone(connection), header, api_key, respond);
-            if api_key == ApiKey::Produce {
-                return route(broker, cx, exchange, body);
-            }
-            let request =
-                Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| route(broker, cx, exchange, body));
-            connection.enter_other(broker, cx, request);
+    let exchange = Exchange::new(Arc::clone(connection), header, api_key, respond);
+    if is_heavy {
+        return dispatch_heavy(broker, cx, exchange, reader);
+    }
+    let Some((exchange, body)) = read(broker, cx, exchange, &mut reader) else { return };
+    if api_key == ApiKey::Produce {
+        return route(broker, cx, exchange, body);
+    }
+    let request = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| {
+        if is_heavy_request(broker, &body) {
+            let connection = Arc::clone(&exchange.connection);
+            let task = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| route(broker, cx, exchange, body));
+            return broker.work(cx.now, &connection, task);
         }
+        route(broker, cx, exchange, body);
+    });
+    connection.enter_other(broker, cx, request);
+}
+
+/// A request that is too large even to be read here. It takes its turn among those of its connection first.
+fn dispatch_heavy(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, mut reader: Reader) {
+    let connection = Arc::clone(&exchange.connection);
+    let worker = Arc::clone(&connection);
+    if exchange.api_key == ApiKey::Produce {
+        let enter: TakeTurn = Box::new(move |broker, cx, left| {
+            let task = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| {
+                match read(broker, cx, exchange, &mut reader) {
+                    Some((exchange, RequestBody::Produce(request))) => {
+                        produce::begin(broker, cx, exchange, request, left);
+                    }
+                    Some(_) | None => left.leave(cx),
+                }
+            });
+            broker.work(cx.now, &worker, task);
+        });
+        return produce::take_turn(broker, cx, &connection, enter);
+    }
+    let request = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| {
+        let task = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| {
+            if let Some((exchange, body)) = read(broker, cx, exchange, &mut reader) {
+                route(broker, cx, exchange, body);
+            }
+        });
+        broker.work(cx.now, &worker, task);
+    });
+    connection.enter_other(broker, cx, request);
+}
+
+/// Reads the body; one that cannot be read closes the connection.
+fn read(
+    broker: &Broker,
+    cx: &Cx,
+    exchange: Exchange,
+    reader: &mut Reader,
+) -> Option<(Exchange, RequestBody)> {
+    let (api_key, version) = (exchange.api_key, exchange.version());
+    match RequestBody::decode(api_key, version, reader) {
+        Ok(body) => Some((exchange, body)),
         Err(error) => {
             let why = format_args!("{} of version {version} cannot be read: {error}", api_key.name());
-            close(broker, cx, connection, respond, why);
+            log_close(broker, cx, &exchange.connection, why);
+            exchange.close();
+            None
         }
     }
 }
 
-/// Closes a connection and says why. A stranger decides how often that happens, so it is logged within limits.
+/// Closes a connection and says why.
 fn close(broker: &Broker, cx: &Cx, connection: &Connection, respond: Respond, why: fmt::Arguments<'_>) {
+    log_close(broker, cx, connection, why);
+    respond(Outcome::Close);
+}
+
+/// A stranger decides how often that happens, so it is logged within limits.
+fn log_close(broker: &Broker, cx: &Cx, connection: &Connection, why: fmt::Arguments<'_>) {
     if let Some(allowed) = broker.log_limits.bad_request.allow(cx.now.mono) {
         let suppressed = allowed.suppressed;
         tracing::warn!(peer = connection.client_host, suppressed, "closing a connection: {why}");
     }
-    respond(Outcome::Close);
 }
 
 /// One arm for each API and no catch-all: an API that is new has no answer until it stands here, and the code does not compile.

@@ -63,6 +63,8 @@ mod sync;
 mod testing;
 mod transactions;
 mod waiting;
+mod weight;
+mod work;
 
 pub use boot::StartError;
 pub use broker::Broker;
@@ -80,3 +82,4 @@ pub(crate) use respond::Exchange;
 pub use respond::{Outcome, Respond};
 pub use settings::{BrokerSettings, ConnectionLimits, SocketOptions};
 pub use sync::{Durability, SyncRound};
+pub use work::{WORKS_OF_A_CONNECTION_MAX, Work};

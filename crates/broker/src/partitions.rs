@@ -1,6 +1,7 @@
 //! The partitions that this broker hosts, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 
 use fencepost_types::{PartitionIndex, TopicName, TopicPartition, Uuid};
@@ -11,6 +12,8 @@ use crate::partition::Partition;
 #[derive(Default)]
 pub(crate) struct Partitions {
     by_name: RwLock<BTreeMap<TopicPartition, Arc<Partition>>>,
+    /// How many there are, to be read without the lock.
+    count: AtomicUsize,
     /// Those whose logs are damaged: nobody leads them. At most one for each partition.
     damaged: RwLock<BTreeSet<TopicPartition>>,
 }
@@ -34,6 +37,11 @@ impl Partitions {
         of_topic.map(|(_, partition)| Arc::clone(partition)).collect()
     }
 
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
     /// Notes that the log of a partition is damaged.
     pub(crate) fn add_damaged(&self, name: TopicPartition) {
         self.damaged.write().expect("no holder of this lock panics").insert(name);
@@ -46,7 +54,9 @@ impl Partitions {
 
     pub(crate) fn insert(&self, partition: Arc<Partition>) {
         let name = partition.name.clone();
-        self.by_name.write().expect("no holder of this lock panics").insert(name, partition);
+        let mut by_name = self.by_name.write().expect("no holder of this lock panics");
+        by_name.insert(name, partition);
+        self.count.store(by_name.len(), Ordering::Relaxed);
     }
 
     /// Takes a partition out, if it is still that of the topic with this id.
@@ -54,7 +64,9 @@ impl Partitions {
         let mut by_name = self.by_name.write().expect("no holder of this lock panics");
         if by_name.get(name).is_some_and(|partition| partition.topic_id == topic_id) {
             self.damaged.write().expect("no holder of this lock panics").remove(name);
-            by_name.remove(name)
+            let removed = by_name.remove(name);
+            self.count.store(by_name.len(), Ordering::Relaxed);
+            removed
         } else {
             None
         }

@@ -16,6 +16,7 @@ use fencepost_types::limits::DECOMPRESSED_BATCH_BYTES_MAX;
 
 use crate::walk::{self, RecordError, RecordShape};
 
+mod bound;
 #[cfg(feature = "compression")]
 mod decoder;
 #[cfg(feature = "compression")]
@@ -30,6 +31,8 @@ mod window;
 mod xxhash32;
 #[cfg(feature = "compression")]
 mod zstd;
+
+pub use bound::inflated_bytes_max;
 
 /// A codec. Source: Kafka CompressionType.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,8 +3,11 @@
 //! What a client can make us hold is bounded, whatever it sends and however slowly it reads: requests in flight, answers
 //! that it has not taken yet, one Fetch at a time ([`crate::load`]), and a buffer that grows with the bytes that have come.
 //!
+//! While it has asked for heavy work that is not done, nothing more is read from it ([`crate::workers`]).
+//!
 //! When the server stops, nothing more is taken from a client, and what was taken is answered ([`crate::farewell`]).
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -120,6 +123,12 @@ async fn read_requests(
             let _ = sender.send(outcome);
         });
         service.broker.handle(service.clock.now(), connection, frame, respond);
+        tokio::select! {
+            biased;
+            () = poll_fn(|cx| connection.poll_rest(cx.waker())) => {}
+            () = stop.begun() => break STOPPED,
+            _ = &mut writer.0 => return "an answer closed it",
+        }
     };
     // What was asked before is still answered, to a client that has only closed its own direction.
     drop(answers);

@@ -1,28 +1,30 @@
-//! The threads around the engine: a timer for each lane of deadlines, a few syncers, and what wakes them.
+//! The threads around the engine: a timer for each lane of deadlines, a few syncers, workers, and what wakes them.
 
 use std::fs::File;
 use std::io::Read;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-use fencepost_broker::{Broker, Edge, Lane};
+use fencepost_broker::{Broker, Edge, Lane, Work};
 use fencepost_types::Nanos;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::timer::{Timer, run_timer};
+use crate::workers::{Workers, start_workers};
 
 /// Threads that sync files. Each takes another partition, so that syncs of different files overlap.
 const SYNC_THREADS: usize = 2;
 /// Random bytes are read from the system in pieces of this size.
 const RANDOM_POOL_BYTES: usize = 512;
 
-/// Wakes the timers and the syncers on behalf of the engine.
+/// Wakes the timers, the syncers and the workers on behalf of the engine.
 pub(crate) struct RealEdge {
     prompt: Timer,
     chores: Timer,
     sync: Mutex<SyncSignal>,
     sync_wanted: Condvar,
+    workers: Arc<Workers>,
     random: Mutex<RandomPool>,
     failure: Mutex<Option<String>>,
     failed: Notify,
@@ -49,6 +51,7 @@ impl RealEdge {
             chores: Timer::default(),
             sync: Mutex::new(SyncSignal::default()),
             sync_wanted: Condvar::new(),
+            workers: Arc::default(),
             random: Mutex::new(pool),
             failure: Mutex::new(None),
             failed: Notify::new(),
@@ -104,6 +107,10 @@ impl Edge for RealEdge {
         self.sync_wanted.notify_one();
     }
 
+    fn work(&self, work: Work) {
+        self.workers.push(work);
+    }
+
     fn random(&self) -> u128 {
         let mut pool = self.random.lock().expect("no holder of this lock panics");
         if pool.used + 16 > RANDOM_POOL_BYTES {
@@ -132,10 +139,11 @@ pub(crate) struct Threads {
     edge: Arc<RealEdge>,
     timers: Vec<JoinHandle<()>>,
     syncers: Vec<JoinHandle<()>>,
+    workers: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
-    /// Starts the timers and the syncers.
+    /// Starts the timers, the syncers and the workers.
     pub(crate) fn start(broker: &Arc<Broker>, edge: &Arc<RealEdge>, clock: Clock) -> std::io::Result<Self> {
         let mut syncers = Vec::new();
         for number in 0..SYNC_THREADS {
@@ -153,15 +161,17 @@ impl Threads {
             let thread = std::thread::Builder::new().name(name.to_owned());
             timers.push(thread.spawn(move || run_timer(&broker, edge.timer(lane), lane, clock))?);
         }
-        Ok(Self { edge: Arc::clone(edge), timers, syncers })
+        let workers = start_workers(&edge.workers, clock)?;
+        Ok(Self { edge: Arc::clone(edge), timers, syncers, workers })
     }
 
-    /// Ends the timers and the syncers; what is dirty stays dirty.
+    /// Ends the timers, the syncers and the workers; what is dirty stays dirty.
     pub(crate) fn stop(self) {
         // A timer may be in the middle of a tick, which the clean stop must not meet.
         Lane::ALL.into_iter().for_each(|lane| self.edge.timer(lane).stop());
         self.edge.stop_syncers();
-        for thread in self.timers.into_iter().chain(self.syncers) {
+        self.edge.workers.stop();
+        for thread in self.timers.into_iter().chain(self.syncers).chain(self.workers) {
             // One that panicked has aborted the process already.
             let _ = thread.join();
         }

@@ -29,6 +29,7 @@ mod logging;
 mod metrics;
 mod server;
 mod timer;
+mod workers;
 
 pub use clock::Clock;
 pub use configuration::{configuration_page, settings_from};

@@ -26,7 +26,7 @@ use crate::logging::{log_lines_dropped, tell_dropped};
 use crate::metrics::Metrics;
 
 /// Connections that may be open at once; the next one is closed at once.
-const CONNECTIONS_MAX: usize = 10_000;
+pub(crate) const CONNECTIONS_MAX: usize = 10_000;
 /// After a failed accept (no file handles left) the listener rests this long.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);
 

@@ -1,9 +1,10 @@
 //! What the engine asks of its surroundings, simulated.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fencepost_broker::Edge;
+use fencepost_broker::{Edge, Work};
 use fencepost_types::Nanos;
 
 use crate::rng::Rng;
@@ -14,6 +15,7 @@ pub(crate) struct SimEdge {
     sync_needed: AtomicBool,
     deadline_changed: AtomicBool,
     rng: Mutex<Rng>,
+    works: Mutex<VecDeque<Work>>,
     stopped: Mutex<Option<String>>,
 }
 
@@ -23,6 +25,7 @@ impl SimEdge {
             sync_needed: AtomicBool::new(false),
             deadline_changed: AtomicBool::new(true),
             rng: Mutex::new(rng),
+            works: Mutex::default(),
             stopped: Mutex::new(None),
         }
     }
@@ -35,6 +38,16 @@ impl SimEdge {
     /// Whether the next deadline must be asked for again.
     pub(crate) fn take_deadline_changed(&self) -> bool {
         self.deadline_changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// How many pieces of heavy work there are that no thread has begun.
+    pub(crate) fn works(&self) -> usize {
+        self.works.lock().expect("one thread").len()
+    }
+
+    /// The oldest of them.
+    pub(crate) fn take_work(&self) -> Option<Work> {
+        self.works.lock().expect("one thread").pop_front()
     }
 
     /// The sentence with which the engine asked to be stopped.
@@ -50,6 +63,10 @@ impl Edge for SimEdge {
 
     fn sync_needed(&self) {
         self.sync_needed.store(true, Ordering::Relaxed);
+    }
+
+    fn work(&self, work: Work) {
+        self.works.lock().expect("one thread").push_back(work);
     }
 
     fn random(&self) -> u128 {

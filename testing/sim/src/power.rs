@@ -31,6 +31,8 @@ pub(crate) struct Node {
     pub(crate) wake_at: Option<u64>,
     /// Threads that sync and are awake.
     pub(crate) syncers_at_work: u64,
+    /// Pieces of heavy work whose threads have been woken.
+    pub(crate) works_planned: usize,
     /// What they are at, and what has become of it.
     pub(crate) rounds: BTreeMap<u64, (SyncRound, Result<(), StorageError>)>,
     started_at: u64,
@@ -84,6 +86,7 @@ impl World {
             asked: Vec::new(),
             wake_at: None,
             syncers_at_work: 0,
+            works_planned: 0,
             rounds: BTreeMap::new(),
             started_at,
         });
@@ -151,7 +154,10 @@ impl World {
         self.note(&format!("{accident:?}"));
         self.accidents += 1;
         self.armed = None;
-        self.node = None;
+        if let Some(node) = self.node.take() {
+            // It would keep the broker, which keeps the edge.
+            while node.edge.take_work().is_some() {}
+        }
         if accident.takes_the_machine() {
             self.disk.crash();
         } else {

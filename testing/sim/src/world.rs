@@ -28,6 +28,8 @@ const WALL_START_MS: i64 = 1_700_000_000_000;
 const EVENTS_AT_ONCE_MAX: u64 = 100_000;
 /// The process has so many threads that sync, at most.
 const SYNCERS_MAX: u64 = 3;
+/// Heavy work is begun after so long, at most.
+const WORK_US_MAX: u64 = 20_000;
 /// Live state is compared with replayed state once in so many steps of the engine, and after every start.
 const STEPS_BETWEEN_VERIFICATIONS: u64 = 100;
 
@@ -39,6 +41,8 @@ pub(crate) enum Event {
     Arrive { arrival: ArrivalCell, with: Option<Bytes> },
     /// A thread that syncs wakes up, or is done with a partition.
     Sync { generation: u64, round: Option<u64> },
+    /// A thread for heavy work wakes up.
+    Work { generation: u64 },
     /// The process comes back.
     Restart,
     /// Somebody has slept long enough.
@@ -216,7 +220,8 @@ impl World {
             _ => {
                 let Some(Reverse(planned)) = self.events.pop() else { return false };
                 self.now = self.now.max(planned.at);
-                is_step = matches!(planned.event, Event::Deliver(_) | Event::Sync { .. });
+                is_step =
+                    matches!(planned.event, Event::Deliver(_) | Event::Sync { .. } | Event::Work { .. });
                 self.happen(planned.event);
             }
         }
@@ -247,6 +252,7 @@ impl World {
                 }
             }
             Event::Sync { generation, round } => self.sync(generation, round),
+            Event::Work { generation } => self.work(generation),
             Event::Restart => self.start(),
             Event::Wake => {}
         }
@@ -286,6 +292,30 @@ impl World {
         self.plan(after, Event::Sync { generation, round });
     }
 
+    /// A thread for heavy work takes the oldest piece.
+    fn work(&mut self, generation: u64) {
+        if generation != self.generation {
+            return;
+        }
+        let now = self.clock();
+        let Some(node) = &mut self.node else { return };
+        node.works_planned -= 1;
+        if let Some(work) = node.edge.take_work() {
+            work.run(now);
+        }
+    }
+
+    /// Each piece of heavy work wakes a thread, which comes to it later than whatever happens meanwhile.
+    fn wake_workers(&mut self) {
+        while let Some(node) = &mut self.node
+            && node.works_planned < node.edge.works()
+        {
+            node.works_planned += 1;
+            let (after, generation) = (self.rng.range(50, WORK_US_MAX) * 1_000, self.generation);
+            self.plan(after, Event::Work { generation });
+        }
+    }
+
     /// The engine has something to sync: one more thread wakes up, if one sleeps.
     fn wake_syncer(&mut self) {
         let Some(node) = &mut self.node else { return };
@@ -321,6 +351,7 @@ impl World {
         if sync_needed {
             self.wake_syncer();
         }
+        self.wake_workers();
         self.collect_answers()
     }
 }

@@ -16,6 +16,7 @@ mod fetch_waits;
 mod group_offsets;
 mod groups;
 mod harness;
+mod heavy_work;
 mod lag;
 mod log_starts;
 mod lost_epochs;

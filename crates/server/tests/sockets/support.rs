@@ -42,8 +42,17 @@ impl TestServer {
 
     /// A server with these settings.
     pub fn start(settings: ServerSettings) -> Result<Self, ServerError> {
+        Self::start_on(2, settings)
+    }
+
+    /// A server that keeps its data in memory, and whose connections are all served by one thread.
+    pub fn on_one_thread() -> Self {
+        Self::start_on(1, settings(Storage::Ephemeral, &[])).unwrap()
+    }
+
+    fn start_on(threads: usize, settings: ServerSettings) -> Result<Self, ServerError> {
         let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+            tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap();
         let server = runtime.block_on(Server::start(settings))?;
         Ok(Self { runtime, server: Some(server) })
     }
@@ -169,6 +178,14 @@ impl SocketClient {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
+    /// Whether there is something to be read.
+    pub fn has_answer(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).unwrap();
+        peeked.is_ok()
+    }
+
     /// Whether the server has closed: waits for that.
     pub fn is_closed(&mut self) -> bool {
         self.read_frame().is_none()
@@ -227,6 +244,32 @@ pub fn produce(topic: &str, index: i32, records: Bytes) -> ProduceRequest {
 
 /// One plain batch of one record, as a client writes it.
 pub fn batch(value: &[u8]) -> Bytes {
+    let (before, after) = record_around(value.len());
+    framed(0, &[&before, value, &after].concat())
+}
+
+/// A batch of one record of so many zeros, packed as Zstandard into a thousandth.
+pub fn bomb(zeros: usize) -> Bytes {
+    const ZSTD: u8 = 4;
+    const RUN_BYTES: usize = 4_096;
+    let (before, after) = record_around(zeros);
+    // The magic, no sizes, a window of 128 KiB.
+    let mut frame = vec![0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x38];
+    let mut block = |kind: usize, is_last: bool, size: usize, bytes: &[u8]| {
+        let header = size << 3 | kind << 1 | usize::from(is_last);
+        frame.extend_from_slice(&header.to_le_bytes()[..3]);
+        frame.extend_from_slice(bytes);
+    };
+    block(0, false, before.len(), &before);
+    for at in (0..zeros).step_by(RUN_BYTES) {
+        block(1, false, RUN_BYTES.min(zeros - at), &[0]);
+    }
+    block(0, true, after.len(), &after);
+    framed(ZSTD, &frame)
+}
+
+/// What is before and behind the value of a record.
+fn record_around(value_bytes: usize) -> (Vec<u8>, Vec<u8>) {
     let varint = |value: i64| {
         let mut rest = ((value << 1) ^ (value >> 63)) as u64;
         let mut bytes = Vec::new();
@@ -238,15 +281,20 @@ pub fn batch(value: &[u8]) -> Bytes {
         bytes
     };
     // Attributes, timestamp delta, offset delta, no key, the value, no headers.
-    let fields = [&[0, 0, 0, 1][..], &varint(value.len() as i64), value, &[0]].concat();
-    let record = [varint(fields.len() as i64), fields].concat();
+    let fields = [&[0, 0, 0, 1][..], &varint(value_bytes as i64)].concat();
+    let bytes = fields.len() + value_bytes + 1;
+    ([varint(bytes as i64), fields].concat(), vec![0])
+}
+
+/// A batch around a payload of one record.
+fn framed(codec: u8, payload: &[u8]) -> Bytes {
     // Attributes, last offset delta, base and maximum timestamp, no producer, no sequence, one record.
-    let mut after_crc = vec![0, 0, 0, 0, 0, 0];
+    let mut after_crc = vec![0, codec, 0, 0, 0, 0];
     after_crc.extend_from_slice(&1_700_000_000_000_i64.to_be_bytes());
     after_crc.extend_from_slice(&1_700_000_000_000_i64.to_be_bytes());
     after_crc.extend_from_slice(&[0xff; 14]);
     after_crc.extend_from_slice(&1_i32.to_be_bytes());
-    after_crc.extend_from_slice(&record);
+    after_crc.extend_from_slice(payload);
     let mut bytes = 0_i64.to_be_bytes().to_vec();
     bytes.extend_from_slice(&(9 + after_crc.len() as i32).to_be_bytes());
     bytes.extend_from_slice(&(-1_i32).to_be_bytes());

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use fencepost_records::{AppendOrigin, validate};
+use fencepost_records::compression::inflated_bytes_max;
+use fencepost_records::{AppendOrigin, BatchHeader, CompressionType, HEADER_BYTES, validate};
 use fencepost_storage::AppendOutcome;
 use fencepost_types::{ErrorCode, Offset};
 
@@ -14,6 +15,7 @@ use crate::cx::Cx;
 use crate::gather::Gather;
 use crate::respond::Exchange;
 use crate::waiting::Waited;
+use crate::weight::{COMPRESSION_WEIGHT, PLAIN_BYTES_LIGHT_MAX};
 
 /// The request's timeout is about other replicas. Alone, only our own sync is waited for, and cutting that short would
 /// tell the producer nothing: it is given at least this long.
@@ -27,6 +29,16 @@ struct Pending {
     answer: PartitionAnswer,
 }
 
+/// A request on its way into the logs.
+struct Appending {
+    job: Job,
+    exchange: Exchange,
+    answers: Answers,
+    parts: std::vec::IntoIter<Guarded>,
+    pending: Vec<Pending>,
+    left: Left,
+}
+
 /// Appends every part, lets the connection's next Produce in, and answers when all that was appended is durable, or
 /// the request's timeout has passed.
 pub(crate) fn append(
@@ -34,29 +46,104 @@ pub(crate) fn append(
     cx: &mut Cx,
     job: Job,
     exchange: Exchange,
-    mut answers: Answers,
+    answers: Answers,
     parts: Vec<Guarded>,
     left: Left,
 ) {
-    let mut pending = Vec::new();
-    for guarded in parts {
-        let at = guarded.0.at;
-        match append_one(broker, cx, &job, guarded) {
-            Ok(appended) => pending.push(appended),
-            Err(answer) => answers.put(at, answer),
+    let is_heavy = is_heavy(&parts);
+    let parts = parts.into_iter();
+    let mut appending = Appending { job, exchange, answers, parts, pending: Vec::new(), left };
+    if is_heavy {
+        return appending.go_on_elsewhere(broker, cx);
+    }
+    appending.append_some(broker, cx, usize::MAX);
+    appending.finish(broker, cx);
+}
+
+impl Appending {
+    /// Has the parts appended by the edge, some at a time: others have their turn between them. The connection's turn is kept.
+    fn go_on_elsewhere(mut self, broker: &Arc<Broker>, cx: &Cx) {
+        let connection = Arc::clone(&self.exchange.connection);
+        let task = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| {
+            self.append_some(broker, cx, PLAIN_BYTES_LIGHT_MAX);
+            if self.parts.as_slice().is_empty() {
+                self.finish(broker, cx);
+            } else {
+                self.go_on_elsewhere(broker, cx);
+            }
+        });
+        broker.work(cx.now, &connection, task);
+    }
+
+    /// Appends the next part, and those after it that together weigh no more than `weight_max`.
+    fn append_some(&mut self, broker: &Arc<Broker>, cx: &mut Cx, weight_max: usize) {
+        let mut weight = 0_usize;
+        while let Some(guarded) = self.parts.next() {
+            let at = guarded.0.at;
+            match append_one(broker, cx, &self.job, guarded) {
+                Ok(appended) => self.pending.push(appended),
+                Err(answer) => self.answers.put(at, answer),
+            }
+            if weight_max == usize::MAX {
+                continue;
+            }
+            let next = self.parts.as_slice().first();
+            weight = next.map_or(weight, |(part, _)| weight.saturating_add(weight_of(part)));
+            if weight > weight_max {
+                return;
+            }
         }
     }
-    left.leave(cx);
-    if job.acks == 0 {
-        hold_until_durable(cx, &exchange, &pending);
-    }
-    if job.acks == 0 || pending.is_empty() {
-        for appended in pending {
-            answers.put(appended.at, appended.answer);
+
+    fn finish(self, broker: &Arc<Broker>, cx: &mut Cx) {
+        let Self { job, exchange, mut answers, pending, left, .. } = self;
+        left.leave(cx);
+        if job.acks == 0 {
+            hold_until_durable(cx, &exchange, &pending);
         }
-        return answers.reply(exchange, job.acks);
+        if job.acks == 0 || pending.is_empty() {
+            for appended in pending {
+                answers.put(appended.at, appended.answer);
+            }
+            return answers.reply(exchange, job.acks);
+        }
+        wait(broker, cx, &job, exchange, answers, pending);
     }
-    wait(broker, cx, &job, exchange, answers, pending);
+}
+
+/// Whether the records are too many to be checked here, told by what they declare.
+fn is_heavy(parts: &[Guarded]) -> bool {
+    let plain_bytes = parts.iter().fold(0_usize, |sum, (part, _)| sum.saturating_add(plain_bytes_max(part)));
+    if plain_bytes.saturating_mul(COMPRESSION_WEIGHT) <= PLAIN_BYTES_LIGHT_MAX {
+        // Whatever the topics have done to them.
+        return false;
+    }
+    let weight = parts.iter().fold(0_usize, |sum, (part, _)| sum.saturating_add(weight_of(part)));
+    weight > PLAIN_BYTES_LIGHT_MAX
+}
+
+/// Plain bytes to be looked at; more where they are to be compressed.
+fn weight_of(part: &Part) -> usize {
+    let plain_bytes = plain_bytes_max(part);
+    let is_to_be_compressed = part.partition.with(|state| {
+        let codec = batch_codec(part);
+        state.rules.compression.is_some_and(|target| Some(target.codec) != codec)
+    });
+    // A partition that is gone is not written to.
+    let times = if is_to_be_compressed == Ok(true) { COMPRESSION_WEIGHT } else { 1 };
+    plain_bytes.saturating_mul(times)
+}
+
+/// The most plain bytes of a part.
+fn plain_bytes_max(part: &Part) -> usize {
+    let Some(records) = &part.records else { return 0 };
+    let codec = batch_codec(part).unwrap_or_default();
+    let payload = records.get(HEADER_BYTES..).unwrap_or_default();
+    inflated_bytes_max(codec, payload)
+}
+
+fn batch_codec(part: &Part) -> Option<CompressionType> {
+    BatchHeader::parse(part.records.as_ref()?).ok()?.compression()
 }
 
 fn append_one(

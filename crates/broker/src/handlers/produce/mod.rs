@@ -57,25 +57,43 @@ pub(crate) fn produce(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, req
     connection.enter_produce(
         broker,
         cx,
-        Box::new(move |broker, cx| {
-            let left = Left(Some(leave));
-            begin(broker, cx, exchange, request, left);
-        }),
+        Box::new(move |broker, cx| begin(broker, cx, exchange, request, Left(Some(leave)))),
     );
+}
+
+/// Gets the turn of a Produce that is still to be read; it must end in [`Left::leave`].
+pub(crate) type TakeTurn = Box<dyn FnOnce(&Arc<Broker>, &mut Cx, Left) + Send>;
+
+/// Runs `enter` when it is its turn among the Produce requests of the connection.
+pub(crate) fn take_turn(
+    broker: &Arc<Broker>,
+    cx: &mut Cx,
+    connection: &Arc<crate::connection::Connection>,
+    enter: TakeTurn,
+) {
+    let leave = Arc::clone(connection);
+    connection.enter_produce(broker, cx, Box::new(move |broker, cx| enter(broker, cx, Left(Some(leave)))));
 }
 
 /// Lets the connection's next Produce in; whoever ends the append stage calls [`Left::leave`].
 pub(crate) struct Left(Option<Arc<crate::connection::Connection>>);
 
 impl Left {
-    fn leave(mut self, cx: &mut Cx) {
+    pub(crate) fn leave(mut self, cx: &mut Cx) {
         if let Some(connection) = self.0.take() {
             connection.leave_produce(cx);
         }
     }
 }
 
-fn begin(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, request: ProduceRequest, left: Left) {
+/// Takes a Produce whose turn it is.
+pub(crate) fn begin(
+    broker: &Arc<Broker>,
+    cx: &mut Cx,
+    exchange: Exchange,
+    request: ProduceRequest,
+    left: Left,
+) {
     let mut answers = Answers::of(&request);
     if let Err(code) = check_request(&request) {
         answers.all(code);

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
+use std::task::Waker;
 
 use bytes::Bytes;
 use fencepost_broker::{Connection, ConnectionId, Listener, Outcome};
@@ -23,6 +24,16 @@ impl Client {
     pub(super) fn new(world: Rc<World>, number: u64, listener: Listener) -> Self {
         let connection = Connection::new(ConnectionId(number), "/127.0.0.1".to_owned(), listener);
         Self { world, connection, next_correlation_id: Cell::new(1) }
+    }
+
+    /// Whether more would be read from its connection now: nothing heavy of it is to be done.
+    pub fn is_read(&self) -> bool {
+        self.connection.poll_rest(Waker::noop()).is_ready()
+    }
+
+    /// The number of its connection.
+    pub fn connection(&self) -> ConnectionId {
+        self.connection.id
     }
 
     /// The world that it lives in.
@@ -52,6 +63,7 @@ impl Client {
             assert_eq!(before, None, "B1: a request is answered once");
         });
         self.world.broker().handle(self.world.now(), &self.connection, frame, respond);
+        self.world.do_works();
         slot
     }
 

@@ -7,12 +7,15 @@ mod producer;
 pub mod requests;
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use fencepost_broker::metadata::StaticConfig;
-use fencepost_broker::{Broker, BrokerSettings, Durability, Edge, KnownWindows, Listener, Standing};
+use fencepost_broker::{
+    Broker, BrokerSettings, ConnectionId, Durability, Edge, KnownWindows, Listener, Standing, Work,
+};
 use fencepost_protocol::messages::{
     CreateTopicsRequest, DeleteTopicsRequest, UpdateFeaturesRequest, create_topics_request,
     update_features_request,
@@ -44,6 +47,8 @@ pub struct TestEdge {
     pub syncs_wanted: AtomicUsize,
     /// How often the next deadline was said to have come nearer.
     pub deadlines_changed: AtomicUsize,
+    /// Heavy work that nobody has done yet, in the order of its coming.
+    works: Mutex<VecDeque<Work>>,
     /// The sentences with which the engine said that it cannot go on.
     pub stops: Mutex<Vec<String>>,
 }
@@ -55,6 +60,10 @@ impl Edge for TestEdge {
 
     fn sync_needed(&self) {
         self.syncs_wanted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn work(&self, work: Work) {
+        self.works.lock().unwrap().push_back(work);
     }
 
     fn random(&self) -> u128 {
@@ -76,6 +85,7 @@ pub struct World {
     broker: RefCell<Option<Arc<Broker>>>,
     now: Cell<Now>,
     next_connection: Cell<u64>,
+    holds_works: Cell<bool>,
 }
 
 impl World {
@@ -117,6 +127,7 @@ impl World {
             broker: RefCell::new(None),
             now: Cell::new(START),
             next_connection: Cell::new(0),
+            holds_works: Cell::new(false),
         };
         world.start();
         Rc::new(world)
@@ -150,6 +161,7 @@ impl World {
     /// The process is gone, without a word. What it wrote is there: only a crash of the machine would lose that.
     pub fn kill(&self) {
         let broker = self.broker.borrow_mut().take().expect("a broker runs");
+        self.edge.works.lock().unwrap().clear();
         assert_eq!(Arc::strong_count(&broker), 1, "somebody keeps the broker alive");
     }
 
@@ -177,7 +189,31 @@ impl World {
 
     /// Makes one dirty partition durable; `false` when there is none.
     pub fn sync_one(&self) -> bool {
-        self.broker().sync_next(|| self.now())
+        let synced = self.broker().sync_next(|| self.now());
+        self.do_works();
+        synced
+    }
+
+    /// From now on heavy work is done when the test says so ([`Self::work_one`]); else as soon as it comes.
+    pub fn hold_works(&self) {
+        self.holds_works.set(true);
+    }
+
+    /// Does one piece of heavy work; answers whose it was.
+    pub fn work_one(&self) -> Option<ConnectionId> {
+        let work = self.edge.works.lock().unwrap().pop_front()?;
+        let connection = work.connection;
+        work.run(self.now());
+        Some(connection)
+    }
+
+    /// How many pieces of heavy work there are to be done.
+    pub fn works(&self) -> usize {
+        self.edge.works.lock().unwrap().len()
+    }
+
+    fn do_works(&self) {
+        while !self.holds_works.get() && self.work_one().is_some() {}
     }
 
     /// Makes partitions durable one after the other until `done`. Panics when there is nothing left to sync.
@@ -260,6 +296,7 @@ impl World {
         let due = broker.next_deadline().is_some_and(|at| at <= self.now().mono);
         if due {
             broker.tick(self.now());
+            self.do_works();
         }
         due
     }
