@@ -11,7 +11,7 @@ use fencepost_records::persisted::{
     GroupMetadataValue, OffsetCommitKey, OffsetCommitValue, group_metadata_value,
 };
 use fencepost_types::wire::{DecodeError, Decoded, Reader, Writer};
-use fencepost_types::{LeaderEpoch, Millis, Offset, PartitionIndex, TopicName};
+use fencepost_types::{KeptBytes, LeaderEpoch, Millis, Offset, PartitionIndex, TopicName};
 
 use crate::consumer::codec;
 use crate::{
@@ -213,8 +213,8 @@ fn encode_classic(value: &ClassicMetadata) -> Bytes {
         client_host: member.client_host.to_string(),
         rebalance_timeout: member.rebalance_timeout_ms,
         session_timeout: member.session_timeout_ms,
-        subscription: member.subscription.clone(),
-        assignment: member.assignment.clone(),
+        subscription: member.subscription.share(),
+        assignment: member.assignment.share(),
     });
     let message = GroupMetadataValue {
         protocol_type: value.protocol_type.to_string(),
@@ -237,8 +237,8 @@ fn decode_classic(reader: &mut Reader, version: i16) -> Decoded<ClassicMetadata>
         client_host: member.client_host.into(),
         rebalance_timeout_ms: if version == 0 { member.session_timeout } else { member.rebalance_timeout },
         session_timeout_ms: member.session_timeout,
-        subscription: member.subscription,
-        assignment: member.assignment,
+        subscription: KeptBytes::copy_of(&member.subscription),
+        assignment: KeptBytes::copy_of(&member.assignment),
     });
     Ok(ClassicMetadata {
         protocol_type: message.protocol_type.into(),

@@ -4,8 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-use fencepost_types::{LeaderEpoch, Millis, Offset, PartitionIndex, TopicName, Uuid};
+use fencepost_types::{KeptBytes, LeaderEpoch, Millis, Offset, PartitionIndex, TopicName, Uuid};
 
 use crate::{ClassicMetadata, GroupId, InstanceId, MemberId};
 
@@ -157,7 +156,7 @@ pub struct ClassicMemberProtocols {
     /// Milliseconds it may be silent.
     pub session_timeout_ms: i32,
     /// The protocols it knows, best first, with its metadata for each.
-    pub protocols: Vec<(Arc<str>, Bytes)>,
+    pub protocols: Vec<(Arc<str>, KeptBytes)>,
 }
 
 /// The epoch of a target assignment.

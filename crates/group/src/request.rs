@@ -5,9 +5,9 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use fencepost_types::{
-    LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicName, TopicPartition, Uuid,
+    KeptBytes, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicName, TopicPartition,
+    Uuid,
 };
 
 use crate::{GroupId, InstanceId, MemberId, Topics};
@@ -105,7 +105,7 @@ pub struct JoinGroup {
     /// The kind of protocol, such as `consumer`.
     pub protocol_type: Arc<str>,
     /// The protocols the member knows, best first, with its metadata for each.
-    pub protocols: Vec<(Arc<str>, Bytes)>,
+    pub protocols: Vec<(Arc<str>, KeptBytes)>,
     /// The topics there are.
     pub topics: Arc<Topics>,
 }
@@ -128,7 +128,7 @@ pub struct SyncGroup {
     /// The protocol that the member thinks was chosen.
     pub protocol_name: Option<Arc<str>>,
     /// From the leader: every member's assignment.
-    pub assignments: BTreeMap<MemberId, Bytes>,
+    pub assignments: BTreeMap<MemberId, KeptBytes>,
 }
 
 /// Heartbeat.

@@ -12,6 +12,7 @@
 //! - T2: a [`Sequence`] is never negative once it counts records; after `i32::MAX` comes 0.
 //! - T3: no clock and no randomness live here. Time arrives as [`Now`].
 //! - T4: [`wire::Reader`] never allocates from an announced length before the bytes are there, and never panics.
+//! - T5: what outlives the frame or the file that it was read from is copied out of it: a [`KeptBytes`].
 
 #![no_std]
 
@@ -21,6 +22,7 @@ mod error_code;
 mod error_sentence;
 mod hash;
 mod ids;
+mod kept;
 pub mod limits;
 mod shared_map;
 mod time;
@@ -33,6 +35,7 @@ pub use ids::{
     BrokerId, CoordinatorEpoch, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, Sequence,
     TopicName, TopicPartition, TransactionResult, TransactionVersion,
 };
+pub use kept::KeptBytes;
 pub use shared_map::{SharedMap, SharedSet};
 pub use time::{Deadline, Millis, Nanos, Now};
 pub use uuid::Uuid;

@@ -10,7 +10,7 @@ use fencepost_protocol::messages::{
     HeartbeatRequest, HeartbeatResponse, JoinGroupRequest, JoinGroupResponse, LeaveGroupRequest,
     LeaveGroupResponse, SyncGroupRequest, SyncGroupResponse,
 };
-use fencepost_types::{ErrorCode, Uuid};
+use fencepost_types::{ErrorCode, KeptBytes, Uuid};
 
 use crate::Broker;
 use crate::cx::Cx;
@@ -45,7 +45,9 @@ pub(crate) fn join_group(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, 
         session_timeout_ms: request.session_timeout_ms,
         rebalance_timeout_ms,
         protocol_type: request.protocol_type.into(),
-        protocols: protocols.map(|protocol| (protocol.name.into(), protocol.metadata)).collect(),
+        protocols: protocols
+            .map(|protocol| (protocol.name.into(), KeptBytes::copy_of(&protocol.metadata)))
+            .collect(),
         topics: broker.topic_facts(),
     });
     let respond = Box::new(move |_: &Arc<Broker>, _: &mut Cx, answer: Answer<GroupShard>| match answer {
@@ -100,7 +102,9 @@ pub(crate) fn sync_group(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, 
         instance_id: request.group_instance_id.map(Into::into),
         protocol_type: request.protocol_type.map(Into::into),
         protocol_name: request.protocol_name.map(Into::into),
-        assignments: assignments.map(|given| (given.member_id.into(), given.assignment)).collect(),
+        assignments: assignments
+            .map(|given| (given.member_id.into(), KeptBytes::copy_of(&given.assignment)))
+            .collect(),
     });
     let respond = Box::new(move |_: &Arc<Broker>, _: &mut Cx, answer: Answer<GroupShard>| match answer {
         Ok(Reply::Sync(reply)) => exchange.reply(SyncGroupResponse {

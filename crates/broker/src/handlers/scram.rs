@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use fencepost_metadata::controller::{ScramChanges, ScramDeletion, ScramUpsertion};
 use fencepost_metadata::image::{ScramCredentials, ScramMechanism};
 use fencepost_metadata::{Reply, Request};
@@ -13,7 +12,7 @@ use fencepost_protocol::messages::{
     DescribeUserScramCredentialsResponse, alter_user_scram_credentials_request,
     alter_user_scram_credentials_response,
 };
-use fencepost_types::ErrorCode;
+use fencepost_types::{ErrorCode, KeptBytes};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256, Sha512};
 
@@ -128,7 +127,7 @@ fn upsertion(asked: alter_user_scram_credentials_request::Upsertions) -> ScramUp
         user: asked.name,
         mechanism,
         iterations: asked.iterations,
-        salt: asked.salt,
+        salt: KeptBytes::copy_of(&asked.salt),
         stored_key: keys.stored_key,
         server_key: keys.server_key,
     }
@@ -137,8 +136,8 @@ fn upsertion(asked: alter_user_scram_credentials_request::Upsertions) -> ScramUp
 /// What is kept of a salted password.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ScramKeys {
-    stored_key: Bytes,
-    server_key: Bytes,
+    stored_key: KeptBytes,
+    server_key: KeptBytes,
 }
 
 impl ScramKeys {
@@ -148,17 +147,11 @@ impl ScramKeys {
     fn derive(mechanism: ScramMechanism, salted_password: &[u8]) -> Self {
         match mechanism {
             ScramMechanism::SHA_256 => Self {
-                stored_key: Bytes::copy_from_slice(&Sha256::digest(hmac_sha_256(
-                    salted_password,
-                    CLIENT_KEY,
-                ))),
+                stored_key: KeptBytes::copy_of(&Sha256::digest(&*hmac_sha_256(salted_password, CLIENT_KEY))),
                 server_key: hmac_sha_256(salted_password, SERVER_KEY),
             },
             ScramMechanism::SHA_512 => Self {
-                stored_key: Bytes::copy_from_slice(&Sha512::digest(hmac_sha_512(
-                    salted_password,
-                    CLIENT_KEY,
-                ))),
+                stored_key: KeptBytes::copy_of(&Sha512::digest(&*hmac_sha_512(salted_password, CLIENT_KEY))),
                 server_key: hmac_sha_512(salted_password, SERVER_KEY),
             },
             ScramMechanism(_) => Self::default(),
@@ -169,16 +162,16 @@ impl ScramKeys {
 const CLIENT_KEY: &[u8] = b"Client Key";
 const SERVER_KEY: &[u8] = b"Server Key";
 
-fn hmac_sha_256(key: &[u8], text: &[u8]) -> Bytes {
+fn hmac_sha_256(key: &[u8], text: &[u8]) -> KeptBytes {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("a key of any length will do");
     mac.update(text);
-    Bytes::copy_from_slice(&mac.finalize().into_bytes())
+    KeptBytes::copy_of(&mac.finalize().into_bytes())
 }
 
-fn hmac_sha_512(key: &[u8], text: &[u8]) -> Bytes {
+fn hmac_sha_512(key: &[u8], text: &[u8]) -> KeptBytes {
     let mut mac = Hmac::<Sha512>::new_from_slice(key).expect("a key of any length will do");
     mac.update(text);
-    Bytes::copy_from_slice(&mac.finalize().into_bytes())
+    KeptBytes::copy_of(&mac.finalize().into_bytes())
 }
 
 #[cfg(test)]
@@ -187,7 +180,12 @@ mod tests {
     use fencepost_metadata::image::ScramCredential;
 
     fn credential(iterations: i32) -> ScramCredential {
-        ScramCredential { salt: Bytes::new(), stored_key: Bytes::new(), server_key: Bytes::new(), iterations }
+        ScramCredential {
+            salt: KeptBytes::default(),
+            stored_key: KeptBytes::default(),
+            server_key: KeptBytes::default(),
+            iterations,
+        }
     }
 
     /// Users come in order of name with all their mechanisms; unknown and doubled ones have an error (KIP-554).

@@ -25,6 +25,7 @@ mod marker_way;
 mod metadata_damage;
 mod metadata_snapshots;
 mod partition_markers;
+mod pinned_frames;
 mod produce;
 mod producer_budget;
 mod restart;

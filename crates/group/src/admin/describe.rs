@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 use fencepost_coordinator::{Decision, Token};
-use fencepost_types::ErrorCode;
+use fencepost_types::{ErrorCode, KeptBytes};
 
 use crate::classic::draft::Decided;
 use crate::classic::group::{ClassicGroup, ClassicState};
@@ -50,8 +50,11 @@ fn described(group: &ClassicGroup) -> DescribedGroup {
         instance_id: member.instance_id.clone(),
         client_id: member.client_id.clone(),
         client_host: member.client_host.clone(),
-        metadata: protocol.and_then(|protocol| member.metadata(protocol)).cloned().unwrap_or_default(),
-        assignment: protocol.map_or_else(Bytes::new, |_| member.assignment.clone()),
+        metadata: protocol
+            .and_then(|protocol| member.metadata(protocol))
+            .map(KeptBytes::share)
+            .unwrap_or_default(),
+        assignment: protocol.map_or_else(Bytes::new, |_| member.assignment.share()),
     });
     DescribedGroup {
         group: group.id.clone(),

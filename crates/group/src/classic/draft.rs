@@ -85,7 +85,7 @@ impl<'a> Draft<'a> {
         let is_waiting = self.group.members.get(member_id).is_some_and(|member| member.syncing.is_some());
         let Some(member) = self.group.member_mut(member_id).filter(|_| is_waiting) else { return false };
         let Some(token) = member.syncing.take() else { return false };
-        let assignment = member.assignment.clone();
+        let assignment = member.assignment.share();
         let reply = if error.is_none() { self.group.sync_reply(assignment) } else { SyncReply::error(error) };
         self.replies.push((token, Reply::Sync(reply)));
         true

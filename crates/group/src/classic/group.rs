@@ -5,9 +5,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use fencepost_coordinator::Token;
-use fencepost_types::{Millis, java_string_hash};
+use fencepost_types::{KeptBytes, Millis, java_string_hash};
 
 use crate::classic::subscription::subscribed_topics;
 use crate::{GroupId, GroupRefusal, InstanceId, JoinedMember, MemberId, SharedMap, SharedSet};
@@ -98,9 +97,9 @@ pub struct ClassicMember {
     /// Milliseconds it may be silent.
     pub session_timeout_ms: i32,
     /// The protocols it knows, best first, with its metadata for each.
-    pub protocols: Vec<(Arc<str>, Bytes)>,
+    pub protocols: Vec<(Arc<str>, KeptBytes)>,
     /// What the leader gave it.
-    pub assignment: Bytes,
+    pub assignment: KeptBytes,
     /// Its JoinGroup that waits.
     pub joining: Option<Token>,
     /// Its SyncGroup that waits.
@@ -111,7 +110,7 @@ pub struct ClassicMember {
 
 impl ClassicMember {
     /// Its metadata for `protocol`.
-    pub fn metadata(&self, protocol: &str) -> Option<&Bytes> {
+    pub fn metadata(&self, protocol: &str) -> Option<&KeptBytes> {
         self.protocols.iter().find(|(name, _)| **name == *protocol).map(|(_, metadata)| metadata)
     }
 
@@ -195,7 +194,7 @@ impl ClassicGroup {
     pub fn starts_joining(
         &mut self,
         member_id: &MemberId,
-        protocols: Vec<(Arc<str>, Bytes)>,
+        protocols: Vec<(Arc<str>, KeptBytes)>,
         token: Token,
     ) -> Option<&mut ClassicMember> {
         let before = self.members.get(member_id)?.clone();
@@ -276,7 +275,7 @@ impl ClassicGroup {
     /// Whether a member of that type with those protocols fits in.
     ///
     /// Source: Kafka ClassicGroup.supportsProtocols.
-    pub fn supports_protocols(&self, protocol_type: &str, protocols: &[(Arc<str>, Bytes)]) -> bool {
+    pub fn supports_protocols(&self, protocol_type: &str, protocols: &[(Arc<str>, KeptBytes)]) -> bool {
         match self.state {
             ClassicState::Empty => !protocol_type.is_empty() && !protocols.is_empty(),
             ClassicState::PreparingRebalance | ClassicState::CompletingRebalance | ClassicState::Stable => {
@@ -349,7 +348,7 @@ impl ClassicGroup {
         let members = self.members.iter().map(|(member_id, member)| JoinedMember {
             member_id: member_id.clone(),
             instance_id: member.instance_id.clone(),
-            metadata: member.metadata(protocol).cloned().unwrap_or_default(),
+            metadata: member.metadata(protocol).map(KeptBytes::share).unwrap_or_default(),
         });
         members.collect()
     }

@@ -4,8 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-use fencepost_types::Millis;
+use fencepost_types::{KeptBytes, Millis};
 
 use crate::classic::group::{ClassicGroup, ClassicMember, ClassicState};
 use crate::{GroupId, InstanceId, MemberId};
@@ -43,9 +42,9 @@ pub struct ClassicMemberMetadata {
     /// Milliseconds it may be silent.
     pub session_timeout_ms: i32,
     /// Its metadata for the chosen protocol.
-    pub subscription: Bytes,
+    pub subscription: KeptBytes,
     /// What the leader gave it.
-    pub assignment: Bytes,
+    pub assignment: KeptBytes,
 }
 
 impl Default for ClassicMetadata {

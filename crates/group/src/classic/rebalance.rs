@@ -12,7 +12,7 @@
 
 use alloc::vec::Vec;
 
-use fencepost_types::ErrorCode;
+use fencepost_types::{ErrorCode, KeptBytes};
 
 use crate::classic::draft::Draft;
 use crate::classic::group::{ClassicState, InitialRebalance};
@@ -167,7 +167,9 @@ impl Draft<'_> {
             let assigned = self.group.members.iter().filter(|(_, member)| !member.assignment.is_empty());
             let assigned: Vec<MemberId> = assigned.map(|(member_id, _)| member_id.clone()).collect();
             for member_id in &assigned {
-                self.group.member_mut(member_id).into_iter().for_each(|member| member.assignment.clear());
+                if let Some(member) = self.group.member_mut(member_id) {
+                    member.assignment = KeptBytes::default();
+                }
             }
         }
     }

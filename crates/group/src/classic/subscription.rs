@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
+use fencepost_types::KeptBytes;
 use fencepost_types::wire::{DecodeError, Decoded, Reader};
 
 /// The topics of a consumer's subscription. Read as version 0, which every version starts with.
@@ -12,8 +12,8 @@ use fencepost_types::wire::{DecodeError, Decoded, Reader};
 /// The bytes are no subscription.
 ///
 /// Source: Kafka ConsumerProtocol.deserializeConsumerProtocolSubscription.
-pub fn subscribed_topics(metadata: &Bytes) -> Decoded<Vec<String>> {
-    let mut reader = Reader::new(metadata.clone());
+pub fn subscribed_topics(metadata: &KeptBytes) -> Decoded<Vec<String>> {
+    let mut reader = Reader::new(metadata.share());
     if reader.i16()? < 0 {
         return Err(DecodeError::UnexpectedNull);
     }

@@ -17,7 +17,7 @@ use fencepost_records::persisted::{
     ConsumerGroupMemberMetadataValue, ConsumerGroupTargetAssignmentMemberValue,
 };
 use fencepost_types::wire::{Decoded, Reader};
-use fencepost_types::{PartitionIndex, TopicName, Uuid};
+use fencepost_types::{KeptBytes, PartitionIndex, TopicName, Uuid};
 
 use crate::codec::prefixed;
 use crate::{
@@ -44,7 +44,7 @@ pub fn encode_member(value: &ConsumerMemberMetadata) -> Bytes {
         supported_protocols: classic
             .protocols
             .iter()
-            .map(|(name, metadata)| SupportedProtocols { name: name.to_string(), metadata: metadata.clone() })
+            .map(|(name, metadata)| SupportedProtocols { name: name.to_string(), metadata: metadata.share() })
             .collect(),
     });
     let message = ConsumerGroupMemberMetadataValue {
@@ -69,7 +69,7 @@ pub fn decode_member(reader: &mut Reader, version: i16) -> Decoded<ConsumerMembe
         protocols: classic
             .supported_protocols
             .into_iter()
-            .map(|protocol| (protocol.name.into(), protocol.metadata))
+            .map(|protocol| (protocol.name.into(), KeptBytes::copy_of(&protocol.metadata)))
             .collect(),
     });
     Ok(ConsumerMemberMetadata {

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fencepost_coordinator::Token;
-use fencepost_types::{ErrorCode, Millis, Now, PartitionIndex, Uuid};
+use fencepost_types::{ErrorCode, KeptBytes, Millis, Now, PartitionIndex, Uuid};
 
 use crate::classic::draft::{Draft, GroupDecision};
 use crate::classic::group::{CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicMember, ClassicState};
@@ -231,6 +231,8 @@ fn classic_member(
     let classic = classic.unwrap_or_else(|| panic!("a member of {} is not classic", metadata.client_id));
     let version = classic.protocols.first().and_then(|(_, bytes)| Subscription::decode(bytes).ok());
     let lists = target.into_iter().flatten().map(|(id, all)| (*id, all.iter().copied().collect()));
+    let version = version.map_or(0, |subscription| subscription.version);
+    let assignment = encode_assignment(lists, topics, version);
     ClassicMember {
         instance_id: metadata.instance_id.clone(),
         client_id: metadata.client_id.clone(),
@@ -238,7 +240,7 @@ fn classic_member(
         rebalance_timeout_ms: metadata.rebalance_timeout_ms,
         session_timeout_ms: classic.session_timeout_ms,
         protocols: classic.protocols.clone(),
-        assignment: encode_assignment(lists, topics, version.map_or(0, |subscription| subscription.version)),
+        assignment: KeptBytes::copy_of(&assignment),
         joining: None,
         syncing: None,
         is_new: false,

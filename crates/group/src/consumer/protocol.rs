@@ -9,7 +9,7 @@ use bytes::Bytes;
 use fencepost_records::persisted::consumer_protocol_assignment::AssignedPartitions;
 use fencepost_records::persisted::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 use fencepost_types::wire::{DecodeError, Decoded, Reader, Writer};
-use fencepost_types::{PartitionIndex, TopicName, Uuid};
+use fencepost_types::{KeptBytes, PartitionIndex, TopicName, Uuid};
 
 use crate::{Assignment, Topics};
 
@@ -34,8 +34,8 @@ impl Subscription {
     ///
     /// # Errors
     /// The bytes are none.
-    pub fn decode(bytes: &Bytes) -> Decoded<Self> {
-        let mut reader = Reader::new(bytes.clone());
+    pub fn decode(bytes: &KeptBytes) -> Decoded<Self> {
+        let mut reader = Reader::new(bytes.share());
         let version = read_version(&mut reader)?;
         let message = ConsumerProtocolSubscription::decode(&mut reader, version)?;
         let owned = message
@@ -62,12 +62,12 @@ impl Subscription {
 ///
 /// # Errors
 /// The bytes are no assignment.
-pub fn decode_assignment(bytes: &Bytes, topics: &Topics) -> Decoded<Option<Assignment>> {
+pub fn decode_assignment(bytes: &KeptBytes, topics: &Topics) -> Decoded<Option<Assignment>> {
     let mut assignment = Assignment::new();
     if bytes.is_empty() {
         return Ok(Some(assignment));
     }
-    let mut reader = Reader::new(bytes.clone());
+    let mut reader = Reader::new(bytes.share());
     let version = read_version(&mut reader)?;
     let message = ConsumerProtocolAssignment::decode(&mut reader, version)?;
     if message.user_data.is_some_and(|data| !data.is_empty()) {

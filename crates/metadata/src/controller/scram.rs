@@ -6,11 +6,10 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use fencepost_coordinator::{Refusal, Token};
 use fencepost_records::persisted::remove_user_scram_credential_record::RemoveUserScramCredentialRecord;
 use fencepost_records::persisted::user_scram_credential_record::UserScramCredentialRecord;
-use fencepost_types::ErrorCode;
+use fencepost_types::{ErrorCode, KeptBytes};
 
 use super::{Controller, Decided, Reply};
 use crate::image::ScramMechanism;
@@ -44,11 +43,11 @@ pub struct ScramUpsertion {
     /// How often the password is hashed.
     pub iterations: i32,
     /// The salt.
-    pub salt: Bytes,
+    pub salt: KeptBytes,
     /// Derived from the salted password: checks the client's proof.
-    pub stored_key: Bytes,
+    pub stored_key: KeptBytes,
     /// Derived from the salted password: proves the server.
-    pub server_key: Bytes,
+    pub server_key: KeptBytes,
 }
 
 /// How often a password is hashed.
@@ -152,9 +151,9 @@ fn upsert_credential(upsertion: &ScramUpsertion) -> Result<MetadataRecord, Scram
     let record = UserScramCredentialRecord {
         name: upsertion.user.clone(),
         mechanism: upsertion.mechanism.0,
-        salt: upsertion.salt.clone(),
-        stored_key: upsertion.stored_key.clone(),
-        server_key: upsertion.server_key.clone(),
+        salt: upsertion.salt.share(),
+        stored_key: upsertion.stored_key.share(),
+        server_key: upsertion.server_key.share(),
         iterations: upsertion.iterations,
     };
     Ok(record.into())

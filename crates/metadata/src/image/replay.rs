@@ -15,7 +15,7 @@ use fencepost_records::persisted::partition_change_record::PartitionChangeRecord
 use fencepost_records::persisted::partition_record::PartitionRecord;
 use fencepost_records::persisted::topic_record::TopicRecord;
 use fencepost_records::persisted::user_scram_credential_record::UserScramCredentialRecord;
-use fencepost_types::{BrokerId, LeaderEpoch, Offset, PartitionIndex, ProducerId, Uuid};
+use fencepost_types::{BrokerId, KeptBytes, LeaderEpoch, Offset, PartitionIndex, ProducerId, Uuid};
 
 use super::topic::{LeaderRecoveryState, brokers};
 use super::{
@@ -186,9 +186,9 @@ impl Image {
 
     fn set_credential(&mut self, r: &UserScramCredentialRecord) {
         let credential = ScramCredential {
-            salt: r.salt.clone(),
-            stored_key: r.stored_key.clone(),
-            server_key: r.server_key.clone(),
+            salt: KeptBytes::copy_of(&r.salt),
+            stored_key: KeptBytes::copy_of(&r.stored_key),
+            server_key: KeptBytes::copy_of(&r.server_key),
             iterations: r.iterations,
         };
         self.scram.insert((ScramMechanism(r.mechanism), r.name.clone()), credential);

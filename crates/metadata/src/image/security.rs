@@ -4,8 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-use fencepost_types::SharedMap;
+use fencepost_types::{KeptBytes, SharedMap};
 
 /// Whom a client quota is for: entity types (`user`, `client-id`, `ip`) with names; no name is the default.
 pub type QuotaEntity = BTreeMap<String, Option<String>>;
@@ -49,11 +48,11 @@ impl ScramMechanism {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ScramCredential {
     /// The salt.
-    pub salt: Bytes,
+    pub salt: KeptBytes,
     /// Checks the client's proof.
-    pub stored_key: Bytes,
+    pub stored_key: KeptBytes,
     /// Proves the server.
-    pub server_key: Bytes,
+    pub server_key: KeptBytes,
     /// How often the password is hashed.
     pub iterations: i32,
 }

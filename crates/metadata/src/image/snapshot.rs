@@ -188,9 +188,9 @@ impl Image {
             MetadataRecord::from(UserScramCredentialRecord {
                 name: name.clone(),
                 mechanism: mechanism.0,
-                salt: credential.salt.clone(),
-                stored_key: credential.stored_key.clone(),
-                server_key: credential.server_key.clone(),
+                salt: credential.salt.share(),
+                stored_key: credential.stored_key.share(),
+                server_key: credential.server_key.share(),
                 iterations: credential.iterations,
             })
         });

@@ -1,7 +1,7 @@
 //! Issue 12, B7: what a small request can cost. Each API gets a request that names one thing as often as fits into 100 kB;
 //! the answer's bytes, and the memory that is held at once while it is made, stay within so many times the request's.
 
-mod hostile;
+pub mod hostile;
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
