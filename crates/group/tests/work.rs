@@ -6,12 +6,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use fencepost_coordinator::{LogPosition, Shard, Token};
 use fencepost_group::{
     Client, ConsumerGroupHeartbeat, GroupConfig, GroupShard, JoinGroup, Reply, Request, TopicFacts, Topics,
 };
-use fencepost_types::{ErrorCode, Millis, Nanos, Now, Offset, ProducerEpoch, ProducerId, Uuid};
+use fencepost_types::{ErrorCode, KeptBytes, Millis, Nanos, Now, Offset, ProducerEpoch, ProducerId, Uuid};
 
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(0) };
@@ -88,7 +87,7 @@ impl Coordinator {
             session_timeout_ms: 30_000,
             rebalance_timeout_ms: 30_000,
             protocol_type: "consumer".into(),
-            protocols: vec![("range".into(), Bytes::from_static(b"m"))],
+            protocols: vec![("range".into(), KeptBytes::copy_of(b"m"))],
             topics: self.topics.clone(),
         });
         self.ask(&request)

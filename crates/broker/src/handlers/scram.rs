@@ -222,10 +222,13 @@ mod tests {
             r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,\
             c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0";
         let server_signature = hmac_sha_256(&keys.server_key, auth_message);
-        assert_eq!(server_signature, hex("eabae24d1062db75a9451ff0b6ea7e98c8546549ff741e672d3251b2397de46e"));
+        assert_eq!(
+            server_signature[..],
+            hex("eabae24d1062db75a9451ff0b6ea7e98c8546549ff741e672d3251b2397de46e")
+        );
         let client_signature = hmac_sha_256(&keys.stored_key, auth_message);
         let proof = hex("747cdb65aa56224e2352137e52d7bdcad6a0f738df30782caa69a2cfb0277554");
-        let client_key: Vec<u8> = proof.iter().zip(&client_signature).map(|(a, b)| a ^ b).collect();
+        let client_key: Vec<u8> = proof.iter().zip(client_signature.iter()).map(|(a, b)| a ^ b).collect();
         assert_eq!(Sha256::digest(client_key)[..], keys.stored_key[..]);
     }
 

@@ -4,13 +4,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use fencepost_broker::Outcome;
 use fencepost_protocol::messages::*;
 use fencepost_protocol::{Request, encode_request};
 
 use crate::amplification::hostile;
 use crate::harness::requests::{commit_offset, produce};
-use crate::harness::{Client, Producer, World, plain_batch};
+use crate::harness::{Client, OutcomeSlot, Producer, World, plain_batch};
 
 /// The memory of a frame; whoever holds a slice of it holds this.
 struct Frame {
@@ -26,21 +25,20 @@ impl AsRef<[u8]> for Frame {
 
 /// Sends a frame, and looks whether it is still held: when the request has been taken in, though it may wait, and when
 /// everything has settled.
-fn send(client: &Client, what: &str, bytes: Vec<u8>) -> Option<Outcome> {
+fn send(client: &Client, what: &str, bytes: Vec<u8>) -> OutcomeSlot {
     let alive = Arc::new(());
     let frame = Bytes::from_owner(Frame { bytes, _alive: Arc::clone(&alive) });
     let outcome = client.send_frame(frame);
     assert_eq!(Arc::strong_count(&alive), 1, "{what}: what waits holds the frame");
     client.world().settle();
     assert_eq!(Arc::strong_count(&alive), 1, "{what}: what is kept holds the frame");
-    outcome.get()
+    outcome
 }
 
 fn ask<R: Request>(client: &Client, version: i16, request: &R) -> R::Response {
     let frame = encode_request(1, Some("test"), version, request).into_bytes();
     let outcome = send(client, R::API_KEY.name(), frame.to_vec());
-    let Some(Outcome::Frame(chunks)) = outcome else { panic!("{}: {outcome:?}", R::API_KEY.name()) };
-    read_answer::<R>(version, &chunks.concat())
+    read_answer::<R>(version, &outcome.frame())
 }
 
 fn read_answer<R: Request>(version: i16, frame: &[u8]) -> R::Response {
@@ -100,7 +98,7 @@ fn groups_hold_no_frame() {
     assert_eq!(ask(&first, 2, &sync).assignment, "an assignment");
     // It waits for the first one to join again.
     let frame = encode_request(1, Some("test"), 3, &join("g", "", SUBSCRIPTION)).into_bytes();
-    assert_eq!(send(&second, "JoinGroup that waits", frame.to_vec()), None);
+    assert_eq!(send(&second, "JoinGroup that waits", frame.to_vec()).get(), None);
     assert_eq!(ask(&first, 3, &join("g", &joined.member_id, SUBSCRIPTION)).members.len(), 2);
 }
 

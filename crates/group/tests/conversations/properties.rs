@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use fencepost_coordinator::Token;
 use fencepost_group::*;
 use fencepost_types::{
-    ErrorCode, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TransactionResult, Uuid,
+    ErrorCode, KeptBytes, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TransactionResult,
+    Uuid,
 };
 use proptest::prelude::*;
 
@@ -379,13 +379,13 @@ fn name(group: usize) -> GroupId {
 }
 
 /// A classic consumer that reads t.
-fn subscription() -> Bytes {
-    Bytes::from_static(b"\0\x01\0\0\0\x01\0\x01t\xff\xff\xff\xff\0\0\0\0")
+fn subscription() -> KeptBytes {
+    KeptBytes::copy_of(b"\0\x01\0\0\0\x01\0\x01t\xff\xff\xff\xff\0\0\0\0")
 }
 
 /// Partitions 0 and 1 of t, which the leader gives to everyone: a mistake that clients can make.
-fn assignment() -> Bytes {
-    Bytes::from_static(b"\0\x01\0\0\0\x01\0\x01t\0\0\0\x02\0\0\0\0\0\0\0\x01\xff\xff\xff\xff")
+fn assignment() -> KeptBytes {
+    KeptBytes::copy_of(b"\0\x01\0\0\0\x01\0\x01t\0\0\0\x02\0\0\0\0\0\0\0\x01\xff\xff\xff\xff")
 }
 
 /// The one topic that is committed for, under both ways to name it.

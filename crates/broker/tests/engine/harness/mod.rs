@@ -23,7 +23,7 @@ use fencepost_protocol::messages::{
 use fencepost_storage::Disk;
 use fencepost_types::{Millis, Nanos, Now, TopicPartition, Uuid};
 
-pub use client::{Call, Client};
+pub use client::{Call, Client, OutcomeSlot};
 pub use disk::TestDisk;
 pub use producer::{Producer, batch, plain_batch, values_of};
 

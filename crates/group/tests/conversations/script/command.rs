@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use fencepost_group::*;
-use fencepost_types::{LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicName, Uuid};
+use fencepost_types::{
+    KeptBytes, LeaderEpoch, Offset, PartitionIndex, ProducerEpoch, ProducerId, TopicName, Uuid,
+};
 
 use super::driver::Mask;
 
@@ -330,9 +331,9 @@ fn repeated(metadata: &str) -> Arc<str> {
 }
 
 /// `sub+t+u/0/1` is the subscription of a classic consumer, version 1, that owns two partitions of u; `-` is nothing.
-fn metadata_bytes(metadata: &str) -> Bytes {
+fn metadata_bytes(metadata: &str) -> KeptBytes {
     let Some(topics) = metadata.strip_prefix("sub+") else {
-        return Bytes::copy_from_slice(text(metadata).as_bytes());
+        return KeptBytes::copy_of(text(metadata).as_bytes());
     };
     let topics: Vec<&str> = topics.split('+').collect();
     let mut bytes = vec![0, 1];
@@ -354,16 +355,16 @@ fn metadata_bytes(metadata: &str) -> Bytes {
         bytes.extend((partitions.len() as i32).to_be_bytes());
         partitions.iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
     }
-    bytes.into()
+    KeptBytes::copy_of(&bytes)
 }
 
 /// `asg+t+0+1` is the assignment of a classic consumer: partitions 0 and 1 of t.
-fn assignment_bytes(assignment: &str) -> Bytes {
+fn assignment_bytes(assignment: &str) -> KeptBytes {
     let (rest, user_data): (_, &[u8]) = match assignment.split_once('+') {
         Some(("asg", rest)) => (rest, &[0xff; 4]),
         Some(("asg-with-data", rest)) => (rest, &[0, 0, 0, 1, 7]),
         Some(("asg-with-no-data", rest)) => (rest, &[0; 4]),
-        Some(_) | None => return Bytes::copy_from_slice(text(assignment).as_bytes()),
+        Some(_) | None => return KeptBytes::copy_of(text(assignment).as_bytes()),
     };
     let mut parts = rest.split('+');
     let topic = parts.next().expect("a topic");
@@ -374,5 +375,5 @@ fn assignment_bytes(assignment: &str) -> Bytes {
     bytes.extend((partitions.len() as i32).to_be_bytes());
     partitions.iter().for_each(|partition| bytes.extend(partition.to_be_bytes()));
     bytes.extend(user_data);
-    bytes.into()
+    KeptBytes::copy_of(&bytes)
 }

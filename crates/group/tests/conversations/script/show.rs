@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use bytes::Bytes;
 use fencepost_coordinator::Refusal;
 use fencepost_group::*;
 use fencepost_types::{ErrorCode, PartitionIndex, Uuid};
@@ -82,7 +81,7 @@ fn opt(text: Option<&str>) -> &str {
 }
 
 /// Bytes as text; a classic consumer's assignment as its partitions.
-fn bytes(world: &World, bytes: &Bytes) -> String {
+fn bytes(world: &World, bytes: &[u8]) -> String {
     let _ = world;
     if bytes.is_empty() {
         return String::from("-");

@@ -145,7 +145,7 @@ fn scram(
     deletions: &[(&str, i8)],
     upsertions: &[(&str, i8, i32)],
 ) -> Vec<(String, ErrorCode)> {
-    let key = || bytes::Bytes::from_static(b"key");
+    let key = || fencepost_types::KeptBytes::copy_of(b"key");
     let request = ScramChanges {
         deletions: deletions
             .iter()
