@@ -5,8 +5,9 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
-use fencepost_types::{ErrorCode, LeaderEpoch, Offset, PartitionIndex, TopicName, TopicPartition, Uuid};
+use fencepost_types::{
+    ErrorCode, KeptBytes, LeaderEpoch, Offset, PartitionIndex, TopicName, TopicPartition, Uuid,
+};
 
 use crate::{GroupId, InstanceId, MemberId};
 
@@ -72,7 +73,7 @@ pub struct JoinedMember {
     /// Its static name.
     pub instance_id: Option<InstanceId>,
     /// Its metadata for the chosen protocol.
-    pub metadata: Bytes,
+    pub metadata: KeptBytes,
 }
 
 /// The answer to SyncGroup.
@@ -85,7 +86,7 @@ pub struct SyncReply {
     /// The protocol; null on error.
     pub protocol_name: Option<Arc<str>>,
     /// What the leader gave this member.
-    pub assignment: Bytes,
+    pub assignment: KeptBytes,
 }
 
 /// The answer to LeaveGroup.
@@ -189,9 +190,9 @@ pub struct DescribedMember {
     /// Its client's address.
     pub client_host: Arc<str>,
     /// Its metadata, in a stable group.
-    pub metadata: Bytes,
+    pub metadata: KeptBytes,
     /// Its assignment, in a stable group.
-    pub assignment: Bytes,
+    pub assignment: KeptBytes,
 }
 
 /// A group as ListGroups shows it.

@@ -213,6 +213,7 @@ pub struct SnapshotWriter {
     next_offset: Offset,
     records: SnapshotRecords,
     /// Values of records that wait for a batch.
+    // allow(kept): they were made for the batch, and go with it
     waiting: VecDeque<Bytes>,
     is_complete: bool,
 }

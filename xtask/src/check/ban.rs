@@ -123,6 +123,7 @@ pub fn violations(files: &[SourceFile]) -> Vec<String> {
             }
         }
         no_std(file, text, ring, &mut found);
+        kept(file, text, &without_tests(&all), &mut found);
     }
     found
 }
@@ -140,9 +141,59 @@ fn no_std(file: &SourceFile, text: &str, ring: Ring, found: &mut Vec<String>) {
     }
 }
 
+/// Crates whose types live as long as the broker, in their folders.
+const STATE_CRATES: [&str; 5] = ["coordinator", "group", "metadata", "partition", "transaction"];
+
+/// What lives on does not hold the frame or the file that it was read from: in types of state `Bytes` is no field.
+fn kept(file: &SourceFile, text: &str, lasting: &str, found: &mut Vec<String>) {
+    let is_state = STATE_CRATES.iter().any(|name| file.path.starts_with(&format!("crates/{name}/src/")));
+    if !is_state || is_test_path(&file.path) {
+        return;
+    }
+    let types = r"(?ms)\b(?:struct|enum)\b[^;{}()]*(?:\{.*?^\s*\}|\([^;]*\);)";
+    let types = Regex::new(types).expect("a pattern of ours");
+    let bytes = Regex::new(r"\bBytes\b").expect("a pattern of ours");
+    for body in types.find_iter(lasting) {
+        for hit in bytes.find_iter(body.as_str()) {
+            let line = line_of(lasting, body.start() + hit.start());
+            if !allowed(text, line, "kept") {
+                found.push(format!(
+                    "{}:{line}: `Bytes` is banned here: what is kept is `KeptBytes`",
+                    file.path
+                ));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // A field that would hold a whole frame is found, in any shape of type; arguments and copies are not.
+    #[test]
+    fn kept_bytes_are_copied() {
+        let bad = [
+            "pub struct A {\n    pub a: Bytes,\n}",
+            "struct A {\n    a: i32,\n    b: Vec<(u8, Option<Bytes>)>,\n}",
+            "enum A {\n    B { c: Bytes },\n}",
+            "struct A(Bytes);",
+            "struct A<T>(T, bytes::Bytes);",
+        ];
+        for text in bad {
+            let found = scan("crates/group/src/x.rs", text);
+            assert_eq!(found.len(), 1, "{text}");
+            assert!(scan("crates/broker/src/x.rs", text).is_empty(), "{text}");
+            assert!(scan("crates/group/src/x/tests.rs", text).is_empty(), "{text}");
+        }
+        assert!(scan("crates/group/src/x.rs", bad[0])[0].starts_with("crates/group/src/x.rs:2: "));
+        let good = [
+            "struct A {\n    a: KeptBytes,\n}\nfn f(b: Bytes) -> Bytes {\n    b\n}",
+            "struct A {\n    // allow(kept): the reason\n    a: Bytes,\n}",
+            "struct A;\nfn f(b: Bytes) {}",
+        ];
+        good.into_iter().for_each(|text| assert!(scan("crates/group/src/x.rs", text).is_empty(), "{text}"));
+    }
 
     fn scan(path: &str, text: &str) -> Vec<String> {
         violations(&[SourceFile { path: path.into(), bytes: 0, text: Some(text.into()) }])

@@ -78,8 +78,8 @@ fn described(row: group::DescribedGroup, operations: i32) -> Groups {
                 group_instance_id: member.instance_id.map(|id| id.to_string()),
                 client_id: member.client_id.to_string(),
                 client_host: member.client_host.to_string(),
-                member_metadata: member.metadata,
-                member_assignment: member.assignment,
+                member_metadata: member.metadata.share(),
+                member_assignment: member.assignment.share(),
             })
             .collect(),
         authorized_operations: operations,

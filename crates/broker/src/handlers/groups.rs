@@ -83,7 +83,7 @@ fn join_response(reply: group::JoinReply, version: i16) -> JoinGroupResponse {
             .map(|member| Members {
                 member_id: member.member_id.to_string(),
                 group_instance_id: text(member.instance_id),
-                metadata: member.metadata,
+                metadata: member.metadata.share(),
             })
             .collect(),
         ..Default::default()
@@ -111,7 +111,7 @@ pub(crate) fn sync_group(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, 
             error_code: reply.error.code(),
             protocol_type: text(reply.protocol_type),
             protocol_name: text(reply.protocol_name),
-            assignment: reply.assignment,
+            assignment: reply.assignment.share(),
             ..Default::default()
         }),
         Ok(other) => unreachable!("SyncGroup was answered {other:?}"),

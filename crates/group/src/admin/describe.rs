@@ -5,7 +5,6 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use fencepost_coordinator::{Decision, Token};
 use fencepost_types::{ErrorCode, KeptBytes};
 
@@ -50,11 +49,8 @@ fn described(group: &ClassicGroup) -> DescribedGroup {
         instance_id: member.instance_id.clone(),
         client_id: member.client_id.clone(),
         client_host: member.client_host.clone(),
-        metadata: protocol
-            .and_then(|protocol| member.metadata(protocol))
-            .map(KeptBytes::share)
-            .unwrap_or_default(),
-        assignment: protocol.map_or_else(Bytes::new, |_| member.assignment.share()),
+        metadata: protocol.and_then(|protocol| member.metadata(protocol)).cloned().unwrap_or_default(),
+        assignment: protocol.map_or_else(KeptBytes::default, |_| member.assignment.clone()),
     });
     DescribedGroup {
         group: group.id.clone(),

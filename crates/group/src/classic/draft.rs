@@ -3,9 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use fencepost_coordinator::{Decision, Token};
-use fencepost_types::{ErrorCode, Now};
+use fencepost_types::{ErrorCode, KeptBytes, Now};
 
 use crate::classic::group::ClassicGroup;
 use crate::timers::{Timer, TimerKind};
@@ -85,7 +84,7 @@ impl<'a> Draft<'a> {
         let is_waiting = self.group.members.get(member_id).is_some_and(|member| member.syncing.is_some());
         let Some(member) = self.group.member_mut(member_id).filter(|_| is_waiting) else { return false };
         let Some(token) = member.syncing.take() else { return false };
-        let assignment = member.assignment.share();
+        let assignment = member.assignment.clone();
         let reply = if error.is_none() { self.group.sync_reply(assignment) } else { SyncReply::error(error) };
         self.replies.push((token, Reply::Sync(reply)));
         true
@@ -102,7 +101,7 @@ impl<'a> Draft<'a> {
 
 impl ClassicGroup {
     /// An answer to SyncGroup with this generation's protocol.
-    pub fn sync_reply(&self, assignment: Bytes) -> SyncReply {
+    pub fn sync_reply(&self, assignment: KeptBytes) -> SyncReply {
         SyncReply {
             error: ErrorCode::None,
             protocol_type: self.protocol_type.clone(),
@@ -146,7 +145,7 @@ impl JoinReply {
 impl SyncReply {
     /// An answer that only says what went wrong.
     pub fn error(error: ErrorCode) -> Self {
-        Self { error, protocol_type: None, protocol_name: None, assignment: Bytes::new() }
+        Self { error, protocol_type: None, protocol_name: None, assignment: KeptBytes::default() }
     }
 }
 

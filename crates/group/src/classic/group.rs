@@ -348,7 +348,7 @@ impl ClassicGroup {
         let members = self.members.iter().map(|(member_id, member)| JoinedMember {
             member_id: member_id.clone(),
             instance_id: member.instance_id.clone(),
-            metadata: member.metadata(protocol).map(KeptBytes::share).unwrap_or_default(),
+            metadata: member.metadata(protocol).cloned().unwrap_or_default(),
         });
         members.collect()
     }

@@ -45,7 +45,7 @@ impl Draft<'_> {
             }
             ClassicState::Stable => {
                 self.has_synced(member_id);
-                let reply = self.group.sync_reply(self.group.members[member_id].assignment.share());
+                let reply = self.group.sync_reply(self.group.members[member_id].assignment.clone());
                 Ok(self.answer(token, Reply::Sync(reply)))
             }
         }

@@ -9,7 +9,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use fencepost_coordinator::Token;
-use fencepost_types::{ErrorCode, KeptBytes, Millis, Now, PartitionIndex, Uuid};
+use fencepost_types::{ErrorCode, Millis, Now, PartitionIndex, Uuid};
 
 use crate::classic::draft::{Draft, GroupDecision};
 use crate::classic::group::{CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicMember, ClassicState};
@@ -240,7 +240,7 @@ fn classic_member(
         rebalance_timeout_ms: metadata.rebalance_timeout_ms,
         session_timeout_ms: classic.session_timeout_ms,
         protocols: classic.protocols.clone(),
-        assignment: KeptBytes::copy_of(&assignment),
+        assignment,
         joining: None,
         syncing: None,
         is_new: false,

@@ -5,7 +5,6 @@ use alloc::string::ToString;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use bytes::Bytes;
 use fencepost_records::persisted::consumer_protocol_assignment::AssignedPartitions;
 use fencepost_records::persisted::{ConsumerProtocolAssignment, ConsumerProtocolSubscription};
 use fencepost_types::wire::{DecodeError, Decoded, Reader, Writer};
@@ -87,7 +86,7 @@ pub fn encode_assignment<'a>(
     assignment: impl Iterator<Item = (Uuid, Vec<PartitionIndex>)> + 'a,
     topics: Option<&Topics>,
     version: i16,
-) -> Bytes {
+) -> KeptBytes {
     let assigned = assignment.filter_map(|(id, partitions)| {
         let topic = topics?.name(id)?.to_string();
         Some(AssignedPartitions { topic, partitions: partitions.into_iter().map(|one| one.0).collect() })
@@ -96,7 +95,7 @@ pub fn encode_assignment<'a>(
     let mut w = Writer::new();
     w.i16(version);
     message.encode(&mut w, version);
-    w.into_bytes()
+    KeptBytes::copy_of(&w.into_bytes())
 }
 
 fn read_version(reader: &mut Reader) -> Decoded<i16> {
