@@ -20,6 +20,7 @@
 //!   chores.
 //! - B5: lock order: publication, shard, partition; the table of fetch sessions, a session. Every other lock is a leaf.
 //! - B6: what is kept for clients (parked requests, sessions, watchers) has a limit, and goes when it is answered.
+//! - B7: what is heavy by its declared size is never done on the thread that hands a request in, but by way of [`Edge::work`].
 
 mod apis;
 mod apply;
