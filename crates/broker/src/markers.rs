@@ -8,7 +8,7 @@ use fencepost_protocol::messages::WriteTxnMarkersRequest;
 use fencepost_storage::MarkerAppend;
 use fencepost_transaction::{MarkerAction, marker_action};
 use fencepost_types::{
-    CoordinatorEpoch, ErrorCode, ProducerEpoch, ProducerId, TopicPartition, TransactionResult,
+    CoordinatorEpoch, ErrorCode, ProducerEpoch, ProducerId, TopicName, TopicPartition, TransactionResult,
 };
 
 use crate::Broker;
@@ -31,8 +31,8 @@ pub(crate) fn marker_appends(request: &WriteTxnMarkersRequest) -> Vec<(TopicPart
             transaction_version: Some(marker.transaction_version),
         };
         for topic in &marker.topics {
-            let names =
-                topic.partition_indexes.iter().map(|at| TopicPartition::new(topic.name.as_str(), *at));
+            let topic_name = TopicName::from(topic.name.as_str());
+            let names = topic.partition_indexes.iter().map(|at| TopicPartition::new(topic_name.clone(), *at));
             appends.extend(names.map(|name| (name, append)));
         }
     }

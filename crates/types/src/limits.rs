@@ -6,6 +6,9 @@ pub const STRING_BYTES_MAX: usize = 32_767;
 pub const DECODED_ELEMENT_BYTES_FREE: usize = 1024 * 1024;
 /// … and this many times its bytes on the wire besides. Messages of real clients stay far below it.
 pub const DECODED_ELEMENT_RATIO_MAX: usize = 5;
+/// The elements of all arrays of a message. Each may cost some hundred bytes while a request is handled, so this bounds what a frame
+/// of `socket.request.max.bytes` can cost.
+pub const DECODED_ELEMENTS_MAX: usize = 500_000;
 /// The deepest nesting of structs in any message; the generator refuses a schema that goes deeper.
 pub const NESTING_DEPTH_MAX: usize = 8;
 /// Record count and offset span of a batch fit an i32; batches keep at most five in a producer's window.

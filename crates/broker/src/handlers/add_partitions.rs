@@ -9,7 +9,7 @@ use fencepost_protocol::messages::add_partitions_to_txn_response::{
     AddPartitionsToTxnResponse, ResultsByPartition, ResultsByTransaction, TopicResults,
 };
 use fencepost_transaction::{CoordinatorApi, Step, code_for_version};
-use fencepost_types::{ErrorCode, ProducerEpoch, ProducerId, TopicPartition, TransactionVersion};
+use fencepost_types::{ErrorCode, ProducerEpoch, ProducerId, TopicName, TopicPartition, TransactionVersion};
 
 use super::transactions::Add;
 use crate::Broker;
@@ -76,8 +76,9 @@ fn one(broker: &Arc<Broker>, cx: &mut Cx, entry: Transactions, client: Option<&C
     let mut partitions = Vec::new();
     let mut refused = BTreeMap::new();
     for topic in &entry.topics {
+        let topic_name = TopicName::from(topic.name.as_str());
         for partition in &topic.partitions {
-            let name = TopicPartition::new(topic.name.as_str(), *partition);
+            let name = TopicPartition::new(topic_name.clone(), *partition);
             if client.is_some() && broker.is_internal(&topic.name) {
                 // Clients add offsets through AddOffsetsToTxn; internal topics count as unauthorized.
                 refused.insert(name.clone(), ErrorCode::TopicAuthorizationFailed);
@@ -138,8 +139,8 @@ fn codes(entry: &Transactions, code: impl Fn(&TopicPartition) -> ErrorCode) -> C
     let topics = entry.topics.iter();
     topics
         .map(|topic| {
-            let partitions = topic.partitions.iter();
-            let coded = partitions.map(|at| (*at, code(&TopicPartition::new(topic.name.as_str(), *at))));
+            let (topic_name, partitions) = (TopicName::from(topic.name.as_str()), topic.partitions.iter());
+            let coded = partitions.map(|at| (*at, code(&TopicPartition::new(topic_name.clone(), *at))));
             (topic.name.clone(), coded.collect())
         })
         .collect()

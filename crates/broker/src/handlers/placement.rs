@@ -11,7 +11,7 @@ use fencepost_protocol::messages::{
     ElectLeadersResponse, ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse,
     alter_partition_reassignments_response, list_partition_reassignments_response,
 };
-use fencepost_types::{BrokerId, PartitionIndex};
+use fencepost_types::{BrokerId, PartitionIndex, TopicName};
 
 use super::asking::{Fault, Patience, ask_controller_within, code_and_message};
 use super::metadata::numbers;
@@ -89,10 +89,11 @@ pub(crate) fn alter_reassignments(
     let patience = Patience { timeout_ms: request.timeout_ms, is_needed: !request.topics.is_empty() };
     let mut reassignments = Vec::new();
     for topic in request.topics {
+        let topic_name = TopicName::from(topic.name);
         for partition in topic.partitions {
             let replicas = partition.replicas;
             reassignments.push(Reassignment {
-                topic: topic.name.clone(),
+                topic: topic_name.clone(),
                 partition: PartitionIndex(partition.partition_index),
                 replicas: replicas.map(|replicas| replicas.into_iter().map(BrokerId).collect()),
                 may_change_replication_factor: allow_replication_factor_change,
@@ -125,7 +126,7 @@ pub(crate) fn alter_reassignments(
     });
 }
 
-type Moved = Vec<((String, PartitionIndex), Result<(), Fault>)>;
+type Moved = Vec<((TopicName, PartitionIndex), Result<(), Fault>)>;
 
 /// Rows of one topic that follow each other become one entry.
 fn by_topic(moved: Moved) -> Vec<alter_partition_reassignments_response::Responses> {
@@ -135,8 +136,8 @@ fn by_topic(moved: Moved) -> Vec<alter_partition_reassignments_response::Respons
         let (error_code, error_message) = code_and_message(result);
         let row = Partitions { partition_index: index.0, error_code, error_message };
         match topics.last_mut() {
-            Some(topic) if topic.name == name => topic.partitions.push(row),
-            Some(_) | None => topics.push(Responses { name, partitions: vec![row] }),
+            Some(topic) if *topic.name == *name => topic.partitions.push(row),
+            Some(_) | None => topics.push(Responses { name: name.to_string(), partitions: vec![row] }),
         }
     }
     topics
@@ -190,7 +191,7 @@ mod tests {
     /// Each partition keeps its own answer, under its topic.
     #[test]
     fn answers_are_grouped_by_topic() {
-        let row = |topic: &str, index, result| ((topic.to_owned(), PartitionIndex(index)), result);
+        let row = |topic: &str, index, result| ((topic.into(), PartitionIndex(index)), result);
         let fault = || Err(ErrorCode::NoReassignmentInProgress.into());
         let topics = by_topic(vec![row("a", 0, Ok(())), row("a", 1, fault()), row("b", 0, fault())]);
         let codes = |at: usize| topics[at].partitions.iter().map(|row| row.error_code).collect::<Vec<_>>();

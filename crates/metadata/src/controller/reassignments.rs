@@ -3,12 +3,11 @@
 //!
 //! Source: KIP-455, wire-apis §7, Kafka ReplicationControlManager.alterPartitionReassignments.
 
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use fencepost_coordinator::{Refusal, Token};
 use fencepost_records::persisted::partition_change_record::PartitionChangeRecord;
-use fencepost_types::{BrokerId, ErrorCode, PartitionIndex};
+use fencepost_types::{BrokerId, ErrorCode, PartitionIndex, TopicName};
 
 use super::leadership::{self, is_eligible};
 use super::placement::{AssignmentFault, check_assignment};
@@ -19,7 +18,7 @@ use crate::image::numbers;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reassignment {
     /// The topic.
-    pub topic: String,
+    pub topic: TopicName,
     /// The partition.
     pub partition: PartitionIndex,
     /// Its new replicas; none cancels what is going on.

@@ -5,7 +5,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use fencepost_coordinator::Refusal;
-use fencepost_types::{BrokerId, ErrorCode, PartitionIndex, ProducerId};
+use fencepost_types::{BrokerId, ErrorCode, PartitionIndex, ProducerId, TopicName};
 
 use super::{
     AlterConfigs, AlterConfigsRefusal, CreatePartitionsRefusal, CreateTopicRefusal, CreatedTopic,
@@ -120,7 +120,7 @@ pub enum Reply {
     /// The outcome of elections.
     ElectLeaders(ElectionOutcome),
     /// By topic and partition, in order of the request.
-    AlterPartitionReassignments(Vec<ItemResult<(String, PartitionIndex), (), ReassignmentRefusal>>),
+    AlterPartitionReassignments(Vec<ItemResult<(TopicName, PartitionIndex), (), ReassignmentRefusal>>),
 }
 
 /// Why a request as a whole is refused.

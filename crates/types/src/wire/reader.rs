@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 use bytes::{Buf, Bytes};
 
 use crate::Uuid;
-use crate::limits::{DECODED_ELEMENT_BYTES_FREE, DECODED_ELEMENT_RATIO_MAX, STRING_BYTES_MAX};
+use crate::limits::{
+    DECODED_ELEMENT_BYTES_FREE, DECODED_ELEMENT_RATIO_MAX, DECODED_ELEMENTS_MAX, STRING_BYTES_MAX,
+};
 
 /// Why bytes could not be read as the message asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -22,7 +24,7 @@ pub enum DecodeError {
     TaggedFieldSize,
     /// A tagged field that only other versions of the message have.
     UnexpectedTag,
-    /// The elements of its arrays would take far more memory than the bytes they come from.
+    /// The elements of its arrays would take far more memory than the bytes they come from, or are too many.
     TooManyElements,
     /// The message has no such version.
     UnsupportedVersion,
@@ -37,7 +39,7 @@ impl core::fmt::Display for DecodeError {
             Self::StringTooLong => "a string is longer than 32767 bytes",
             Self::TaggedFieldSize => "a tagged field has another size than announced",
             Self::UnexpectedTag => "a tagged field is of another version",
-            Self::TooManyElements => "the arrays would take far more memory than their bytes",
+            Self::TooManyElements => "the arrays have too many elements",
             Self::UnsupportedVersion => "the message has no such version",
         })
     }
@@ -54,6 +56,8 @@ pub struct Reader {
     bytes: Bytes,
     /// Memory that the elements of arrays may still take: an element may be far larger in memory than on the wire.
     element_bytes_left: usize,
+    /// Elements of arrays that may still come.
+    elements_left: usize,
 }
 
 impl Reader {
@@ -61,7 +65,7 @@ impl Reader {
     pub fn new(bytes: Bytes) -> Self {
         let element_bytes_left =
             bytes.len().saturating_mul(DECODED_ELEMENT_RATIO_MAX).saturating_add(DECODED_ELEMENT_BYTES_FREE);
-        Self { bytes, element_bytes_left }
+        Self { bytes, element_bytes_left, elements_left: DECODED_ELEMENTS_MAX }
     }
 
     /// Bytes not read yet.
@@ -215,6 +219,8 @@ impl Reader {
 
     /// An array whose elements take at least `element_bytes_min` bytes each; `None` is null. Memory is reserved once,
     /// for elements that the bytes left can hold, within what all arrays of the message may take together.
+    ///
+    /// Differs from Kafka, which reads as many as there are.
     pub fn elements<T>(
         &mut self,
         compact: bool,
@@ -226,6 +232,7 @@ impl Reader {
         let bytes = count.saturating_mul(size_of::<T>());
         self.element_bytes_left =
             self.element_bytes_left.checked_sub(bytes).ok_or(DecodeError::TooManyElements)?;
+        self.elements_left = self.elements_left.checked_sub(count).ok_or(DecodeError::TooManyElements)?;
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
             elements.push(read(self, version)?);
@@ -255,11 +262,12 @@ impl Reader {
         for _ in 0..count {
             let tag = self.uvarint()?;
             let size = self.uvarint()? as usize;
-            let mut inside = Reader { bytes: self.take(size)?, element_bytes_left: self.element_bytes_left };
+            let (element_bytes_left, elements_left) = (self.element_bytes_left, self.elements_left);
+            let mut inside = Reader { bytes: self.take(size)?, element_bytes_left, elements_left };
             if field(tag, &mut inside)? && inside.remaining() != 0 {
                 return Err(DecodeError::TaggedFieldSize);
             }
-            self.element_bytes_left = inside.element_bytes_left;
+            (self.element_bytes_left, self.elements_left) = (inside.element_bytes_left, inside.elements_left);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::writer::CHUNK_BYTES_MIN;
 use super::*;
-use crate::limits::DECODED_ELEMENT_BYTES_FREE;
+use crate::limits::{DECODED_ELEMENT_BYTES_FREE, DECODED_ELEMENTS_MAX};
 
 fn reader(writer: Writer) -> Reader {
     Reader::new(writer.into_bytes())
@@ -75,6 +75,31 @@ fn elements_have_a_budget() {
     w.string("a", true);
     w.string("b", true);
     assert_eq!(reader(w).strings(true), Ok(Some(alloc::vec!["a".into(), "b".into()])));
+}
+
+/// All elements of a message are counted together, those in its tagged fields too; beyond the limit none is read.
+#[test]
+fn elements_are_counted() {
+    let array = |count: usize| {
+        let mut w = Writer::new();
+        w.array_count(Some(count), false);
+        w.slice(&alloc::vec![0; 4 * count]);
+        w.into_bytes()
+    };
+    let read = |r: &mut Reader| r.elements(false, 4, 0, |r, _| r.i32()).map(|all| all.map(|all| all.len()));
+    assert_eq!(read(&mut Reader::new(array(DECODED_ELEMENTS_MAX))), Ok(Some(DECODED_ELEMENTS_MAX)));
+    assert_eq!(read(&mut Reader::new(array(DECODED_ELEMENTS_MAX + 1))), Err(DecodeError::TooManyElements));
+
+    let inside = array(DECODED_ELEMENTS_MAX - 10);
+    let mut w = Writer::new();
+    [1, 0, inside.len() as u32].into_iter().for_each(|number| w.uvarint(number));
+    w.slice(&inside);
+    w.slice(&array(10));
+    w.slice(&array(1));
+    let mut r = reader(w);
+    r.tagged_fields(|_, inside| read(inside).map(|_| true)).unwrap();
+    assert_eq!(read(&mut r), Ok(Some(10)));
+    assert_eq!(read(&mut r), Err(DecodeError::TooManyElements));
 }
 
 /// Null and empty differ: in compact form 0 and 1, in the other −1 and 0 (wire-apis §2).

@@ -1,10 +1,15 @@
 //! For each API a request that names one thing as often as fits. A new API needs a row.
 
+use std::cell::Cell;
+
 use fencepost_protocol::messages::*;
 use fencepost_protocol::{ApiKey, Request, encode_request};
 
 /// Bytes of a request.
 const REQUEST_BYTES: usize = 100_000;
+
+/// About the longest name that a request can carry.
+const LONG_NAME_CHARS: usize = 30_000;
 
 /// What one hostile request is.
 pub struct Hostile {
@@ -31,8 +36,12 @@ fn times<T: Clone>(value: T, count: usize) -> Vec<T> {
     vec![value; count]
 }
 
+thread_local! {
+    static ARE_NAMES_LONG: Cell<bool> = const { Cell::new(false) };
+}
+
 fn s(name: &str) -> String {
-    name.to_owned()
+    if ARE_NAMES_LONG.get() { name.chars().cycle().take(LONG_NAME_CHARS).collect() } else { name.to_owned() }
 }
 
 /// Names with the default for everything else.
@@ -42,6 +51,14 @@ macro_rules! some {
         let value = { use $kind as Kind; Kind { $($field: $value,)* ..Default::default() } };
         value
     }};
+}
+
+/// The same requests with long names: of nothing that there is.
+pub fn with_long_names() -> Vec<Hostile> {
+    ARE_NAMES_LONG.set(true);
+    let all = all();
+    ARE_NAMES_LONG.set(false);
+    all
 }
 
 /// Requests about records and topics.

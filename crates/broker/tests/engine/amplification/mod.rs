@@ -8,11 +8,14 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use fencepost_broker::Outcome;
-use fencepost_protocol::ApiKey;
 use fencepost_protocol::messages::{
     ApiVersionsRequest, ConsumerGroupHeartbeatRequest, JoinGroupRequest, OffsetCommitRequest,
-    SyncGroupRequest, join_group_request, offset_commit_request, sync_group_request,
+    OffsetDeleteRequest, SyncGroupRequest, join_group_request, offset_commit_request, offset_delete_request,
+    sync_group_request,
 };
+use fencepost_protocol::{ApiKey, encode_request};
+
+use fencepost_types::limits::DECODED_ELEMENTS_MAX;
 
 use crate::allocations;
 use crate::harness::{Producer, World};
@@ -23,6 +26,9 @@ const PAGE: &str = include_str!("../../../../../docs/limits.md");
 const ANSWER_BYTES_FREE: usize = 2_000_000;
 /// Memory that any request may hold.
 const MEMORY_BYTES_FREE: usize = 8_000_000;
+
+/// Memory for the most names that a request can have, those of the dearest API.
+const NAMES_MEMORY_BYTES_MAX: usize = 300_000_000;
 
 /// Producers of partition 0 of "t", partitions of "many".
 const PRODUCERS: usize = 300;
@@ -114,6 +120,44 @@ fn measure(world: &Rc<World>, frame: &[u8]) -> (usize, usize) {
         Some(Outcome::Nothing | Outcome::Close) | None => 0,
     };
     (answer, memory)
+}
+
+/// A long name is held once, not for each of the partitions that a request names with it: a request of 100 MB would not end.
+#[test]
+fn a_long_name_costs_little() {
+    let world = World::new();
+    let mut dear = Vec::new();
+    for hostile in hostile::with_long_names() {
+        let request = hostile.frame.len();
+        let (answer, memory) = measure(&world, &hostile.frame);
+        if answer > ANSWER_BYTES_FREE.max(16 * request) || memory > MEMORY_BYTES_FREE.max(128 * request) {
+            dear.push(format!("{}: an answer of {answer} bytes, {memory} at once", hostile.api_key.name()));
+        }
+    }
+    assert!(dear.is_empty(), "{}", dear.join("\n"));
+}
+
+/// However large a frame is, what it names is counted: just so many names cost what they cost, one more closes the connection, before
+/// memory is taken for them.
+#[test]
+fn names_are_counted() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    for count in [DECODED_ELEMENTS_MAX - 1, DECODED_ELEMENTS_MAX] {
+        // With the topic that is one more.
+        let is_read = count < DECODED_ELEMENTS_MAX;
+        let partitions = vec![offset_delete_request::Partitions::default(); count];
+        let topic = offset_delete_request::Topics { name: "t".to_owned(), partitions };
+        let request =
+            OffsetDeleteRequest { group_id: "nobody".to_owned(), topics: vec![topic], ..Default::default() };
+        let frame = encode_request(1, Some("test"), 0, &request).into_bytes();
+        drop(request);
+        let (answer, memory) = measure(&world, &frame);
+        assert_eq!(answer > 0, is_read);
+        let most = if is_read { NAMES_MEMORY_BYTES_MAX } else { 4 * frame.len() };
+        println!("{count} partitions in {} bytes: {memory} bytes at once", frame.len());
+        assert!(memory <= most, "{count} partitions in {} bytes: {memory} bytes at once", frame.len());
+    }
 }
 
 /// The power of two at or above a ratio, so that a small change of a row leaves the table as it is.

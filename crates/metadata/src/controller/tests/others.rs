@@ -261,7 +261,7 @@ fn reassignments() {
     let mut node = Node::running().with_topic("t");
     let mut to = |topic: &str, partition: i32, replicas: Option<&[i32]>| {
         let request = Vec::from([Reassignment {
-            topic: topic.to_string(),
+            topic: topic.into(),
             partition: PartitionIndex(partition),
             replicas: replicas.map(|ids| ids.iter().copied().map(BrokerId).collect()),
             may_change_replication_factor: true,
