@@ -40,6 +40,33 @@ impl Fault {
     }
 }
 
+/// Sentences that one answer carries. Beyond that a fault has its code alone.
+const SENTENCE_BYTES_MAX: usize = 1024 * 1024;
+
+/// What the sentences of an answer may still take: one request can have the same long name told for each of many partitions.
+pub(crate) struct Sentences {
+    bytes_left: usize,
+}
+
+impl Sentences {
+    /// For one answer.
+    pub(crate) fn new() -> Self {
+        Self { bytes_left: SENTENCE_BYTES_MAX }
+    }
+
+    /// The fault with its sentence, or without where there is no room.
+    pub(crate) fn tell(&mut self, fault: Fault) -> Fault {
+        let bytes = fault.message.as_ref().map_or(0, String::len);
+        match self.bytes_left.checked_sub(bytes) {
+            Some(left) => {
+                self.bytes_left = left;
+                fault
+            }
+            None => Fault { message: None, ..fault },
+        }
+    }
+}
+
 impl From<ErrorCode> for Fault {
     fn from(code: ErrorCode) -> Self {
         Self { code, message: None }

@@ -13,7 +13,7 @@ use fencepost_protocol::messages::{
 };
 use fencepost_types::{BrokerId, PartitionIndex, TopicName};
 
-use super::asking::{Fault, Patience, ask_controller_within, code_and_message};
+use super::asking::{Fault, Patience, Sentences, ask_controller_within, code_and_message};
 use super::metadata::numbers;
 use crate::Broker;
 use crate::cx::Cx;
@@ -43,11 +43,12 @@ pub(crate) fn elect_leaders(
     let elect = Request::ElectLeaders { election, partitions };
     ask_controller_within(broker, cx, patience, elect, move |_, _, reply| match reply {
         Ok(Reply::ElectLeaders(ElectionOutcome { result, topics })) => {
+            let mut sentences = Sentences::new();
             let (error_code, _) = code_and_message(result.map_err(|refusal| Fault::of(&refusal)));
             let results = topics.into_iter().map(|(topic, partitions)| {
-                let rows = partitions
-                    .into_iter()
-                    .map(|(index, result)| elected(index, result.map_err(|refusal| Fault::of(&refusal))));
+                let mut told = |refusal| sentences.tell(Fault::of(&refusal));
+                let rows =
+                    partitions.into_iter().map(|(index, result)| elected(index, result.map_err(&mut told)));
                 ReplicaElectionResults { topic, partition_result: rows.collect() }
             });
             exchange.reply(ElectLeadersResponse {
@@ -106,8 +107,9 @@ pub(crate) fn alter_reassignments(
         let (results, code) = match reply {
             Ok(Reply::AlterPartitionReassignments(results)) => {
                 let results = results.into_iter();
-                let told = |refusal| Fault::unless_plain(&refusal);
-                let rows = results.map(|(at, result)| (at, result.map_err(told)));
+                let mut sentences = Sentences::new();
+                let mut told = |refusal| sentences.tell(Fault::unless_plain(&refusal));
+                let rows = results.map(|(at, result)| (at, result.map_err(&mut told)));
                 (rows.collect(), 0)
             }
             Ok(other) => unreachable!("AlterPartitionReassignments was answered {other:?}"),

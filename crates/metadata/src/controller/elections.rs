@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use fencepost_coordinator::{Refusal, Token};
 use fencepost_records::persisted::partition_change_record::PartitionChangeRecord;
-use fencepost_types::{ErrorCode, PartitionIndex};
+use fencepost_types::{ErrorCode, PartitionIndex, TopicName};
 
 use super::leadership::{self, is_eligible};
 use super::{Controller, Decided, Reply};
@@ -40,9 +40,9 @@ pub enum ElectionRefusal {
     /// There is no such kind of election.
     UnknownType(ElectionType),
     /// No topic has that name.
-    UnknownTopic(String),
+    UnknownTopic(TopicName),
     /// The topic has no such partition.
-    UnknownPartition(String, PartitionIndex),
+    UnknownPartition(TopicName, PartitionIndex),
     /// The leader is who it should be.
     NotNeeded,
     /// The preferred replica is not in sync or not alive.
@@ -97,10 +97,12 @@ impl Controller {
         let mut records = Vec::new();
         let mut topics = Vec::new();
         for (name, indexes) in asked {
+            let topic_name = TopicName::from(name.as_str());
             let mut results = Vec::new();
             for index in indexes {
-                let elected =
-                    self.elect_leader(election, name, *index).map(|change| records.push(change.into()));
+                let elected = self
+                    .elect_leader(election, &topic_name, *index)
+                    .map(|change| records.push(change.into()));
                 let is_told = !is_all || elected != Err(ElectionRefusal::NotNeeded);
                 if is_told {
                     results.push((*index, elected));
@@ -115,7 +117,7 @@ impl Controller {
     fn elect_leader(
         &self,
         election: ElectionType,
-        name: &str,
+        name: &TopicName,
         index: PartitionIndex,
     ) -> Result<PartitionChangeRecord, ElectionRefusal> {
         let elect = match election {
@@ -124,10 +126,9 @@ impl Controller {
             ElectionType(_) => return Err(ElectionRefusal::UnknownType(election)),
         };
         let topic = self.image().topics.by_name(name);
-        let topic = topic.ok_or_else(|| ElectionRefusal::UnknownTopic(name.to_string()))?;
+        let topic = topic.ok_or_else(|| ElectionRefusal::UnknownTopic(name.clone()))?;
         let partition = topic.partitions.get(&index);
-        let partition =
-            partition.ok_or_else(|| ElectionRefusal::UnknownPartition(name.to_string(), index))?;
+        let partition = partition.ok_or_else(|| ElectionRefusal::UnknownPartition(name.clone(), index))?;
         elect(self, topic, index, partition)
     }
 

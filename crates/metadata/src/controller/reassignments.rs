@@ -31,9 +31,9 @@ pub struct Reassignment {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ReassignmentRefusal {
     /// No topic has that name.
-    UnknownTopic(String),
+    UnknownTopic(TopicName),
     /// The topic has no such partition.
-    UnknownPartition(String, PartitionIndex),
+    UnknownPartition(TopicName, PartitionIndex),
     /// There is nothing to cancel.
     NothingToCancel,
     /// The replicas cannot be.
