@@ -19,7 +19,8 @@ use crate::handlers::{
     transactions, txn_admin, txn_markers, txn_offsets,
 };
 use crate::respond::{Exchange, Outcome, Respond};
-use crate::weight::{is_heavy as is_heavy_request, is_heavy_frame};
+use crate::weight::{is_heavy as is_heavy_request, is_heavy_frame, span_of_frame};
+use crate::work::Span;
 
 impl Broker {
     /// Takes one frame (without its length). `respond` is called once, perhaps much later, perhaps on another thread.
@@ -63,7 +64,7 @@ fn dispatch(broker: &Arc<Broker>, cx: &mut Cx, connection: &Arc<Connection>, fra
         if is_heavy_request(broker, &body) {
             let connection = Arc::clone(&exchange.connection);
             let task = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| route(broker, cx, exchange, body));
-            return broker.work(cx.now, &connection, task);
+            return broker.work(cx.now, &connection, Span::Short, task);
         }
         route(broker, cx, exchange, body);
     });
@@ -84,17 +85,19 @@ fn dispatch_heavy(broker: &Arc<Broker>, cx: &mut Cx, exchange: Exchange, mut rea
                     Some(_) | None => left.leave(cx),
                 }
             });
-            broker.work(cx.now, &worker, task);
+            // The records are weighed, and checked, piece by piece after it.
+            broker.work(cx.now, &worker, Span::Short, task);
         });
         return produce::take_turn(broker, cx, &connection, enter);
     }
+    let span = span_of_frame(reader.remaining());
     let request = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| {
         let task = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| {
             if let Some((exchange, body)) = read(broker, cx, exchange, &mut reader) {
                 route(broker, cx, exchange, body);
             }
         });
-        broker.work(cx.now, &worker, task);
+        broker.work(cx.now, &worker, span, task);
     });
     connection.enter_other(broker, cx, request);
 }

@@ -83,4 +83,4 @@ pub(crate) use respond::Exchange;
 pub use respond::{Outcome, Respond};
 pub use settings::{BrokerSettings, ConnectionLimits, SocketOptions};
 pub use sync::{Durability, SyncRound};
-pub use work::{WORKS_OF_A_CONNECTION_MAX, Work};
+pub use work::{Span, WORKS_OF_A_CONNECTION_MAX, Work};

@@ -4,6 +4,7 @@ use fencepost_protocol::messages::{MetadataRequest, OffsetFetchRequest};
 use fencepost_protocol::{ApiKey, RequestBody};
 
 use crate::Broker;
+use crate::work::Span;
 
 /// A frame with lists of names that is decoded, and handled, where it was read. Each of its names costs a microsecond or some.
 const FRAME_BYTES_LIGHT_MAX: usize = 16 * 1024;
@@ -14,6 +15,10 @@ const PRODUCE_FRAME_BYTES_LIGHT_MAX: usize = 1024 * 1024 + 64 * 1024;
 pub(crate) const PLAIN_BYTES_LIGHT_MAX: usize = 4 * 1024 * 1024;
 /// To compress takes about so many times what it takes to look at the same records.
 pub(crate) const COMPRESSION_WEIGHT: usize = 64;
+/// A piece of work that checks records is short up to so many plain bytes, counted in the same way.
+const PLAIN_BYTES_SHORT_MAX: usize = 64 * 1024 * 1024;
+/// And one that reads a list of names, up to a frame of so many bytes.
+const FRAME_BYTES_SHORT_MAX: usize = 1024 * 1024;
 /// Partitions that an answer may tell of where the request was read.
 const PARTITIONS_LIGHT_MAX: usize = 1_000;
 /// Resources that an answer may tell of, each with some dozens of settings and their documentation.
@@ -24,6 +29,16 @@ pub(crate) fn is_heavy_frame(api_key: ApiKey, bytes: usize) -> bool {
     let light_max =
         if api_key == ApiKey::Produce { PRODUCE_FRAME_BYTES_LIGHT_MAX } else { FRAME_BYTES_LIGHT_MAX };
     bytes > light_max
+}
+
+/// How long it takes to read and handle a frame.
+pub(crate) fn span_of_frame(bytes: usize) -> Span {
+    if bytes <= FRAME_BYTES_SHORT_MAX { Span::Short } else { Span::Long }
+}
+
+/// How long it takes to check records of this weight.
+pub(crate) fn span_of_records(weight: usize) -> Span {
+    if weight <= PLAIN_BYTES_SHORT_MAX { Span::Short } else { Span::Long }
 }
 
 /// Requests whose answer, and whose work, has the size of what they name or of what the broker holds.

@@ -26,16 +26,37 @@ use crate::cx::Task;
 /// Produce that is to be read, and another request.
 pub const WORKS_OF_A_CONNECTION_MAX: usize = 3;
 
+/// How long a piece of work may take, as far as it can be told beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// Some tens of milliseconds: what a good client may ask for every day.
+    Short,
+    /// Seconds.
+    Long,
+}
+
 /// A piece of heavy work. Dropping it undone is for an edge that stops: the request is not answered then.
 pub struct Work {
     /// Whose it is: connections are served in turn.
     pub connection: ConnectionId,
+    /// How long it may take: who asks for little should not wait behind who asks for much.
+    pub span: Span,
     /// When it was handed over.
     pub handed_over: Now,
     run: Box<dyn FnOnce(Now) + Send>,
 }
 
 impl Work {
+    /// A piece that `run` does, given the time at which it is begun.
+    pub fn new(
+        connection: ConnectionId,
+        span: Span,
+        handed_over: Now,
+        run: impl FnOnce(Now) + Send + 'static,
+    ) -> Self {
+        Self { connection, span, handed_over, run: Box::new(run) }
+    }
+
     /// Does it. Takes as long as it takes; call it from a thread that nobody waits for, and never from within `Edge::work`
     /// while that has a lock.
     pub fn run(self, now: Now) {
@@ -51,15 +72,15 @@ impl fmt::Debug for Work {
 
 impl Broker {
     /// Has `task` done by the edge. To be called without a lock.
-    pub(crate) fn work(self: &Arc<Self>, now: Now, connection: &Arc<Connection>, task: Task) {
+    pub(crate) fn work(self: &Arc<Self>, now: Now, connection: &Arc<Connection>, span: Span, task: Task) {
         connection.begin_work();
         let (broker, worker) = (Arc::clone(self), Arc::clone(connection));
-        let run = Box::new(move |now| {
+        let run = move |now| {
             broker.enter(now, |broker, cx| {
                 task(broker, cx);
                 worker.end_work(cx);
             });
-        });
-        self.edge.work(Work { connection: connection.id, handed_over: now, run });
+        };
+        self.edge.work(Work::new(connection.id, span, now, run));
     }
 }

@@ -1,7 +1,7 @@
 //! Requests that are too much for the thread that reads them (issue 12, B10). The works of the edge are done when a test says so.
 
 use bytes::Bytes;
-use fencepost_broker::Outcome;
+use fencepost_broker::{Outcome, Span};
 use fencepost_protocol::messages::*;
 use fencepost_protocol::{Request, encode_request};
 use fencepost_records::{BatchBuilder, Compression, CompressionType};
@@ -85,6 +85,41 @@ fn what_comes_after_heavy_work_waits_for_it() {
         if acks == 0 {
             assert_eq!(end.answer().topics[0].partitions[0].offset, 2);
         }
+    }
+}
+
+/// B10: what may take seconds is told from what takes a moment, so that the edge does not let one wait for the other: by the
+/// bytes that a batch can inflate to, and by the size of a list of names.
+#[test]
+fn long_work_is_told_from_short() {
+    let world = World::new();
+    world.create_topic("t", 1);
+    world.hold_works();
+    let client = world.client();
+    let span_of = |records: Bytes| {
+        let call = client.send(9, &produce(None, -1, vec![("t", 0, records)]));
+        let span = world.span_of_work();
+        while world.work_one().is_some() {}
+        world.settle();
+        assert_eq!(rows(&call.answer())[0].0, 0);
+        span
+    };
+    assert_eq!(span_of(bomb(&world)), Some(Span::Short));
+    let large = packed(&world, CompressionType::Gzip, &vec![0; 10 * BOMB_PLAIN_BYTES]);
+    assert_eq!(span_of(large), Some(Span::Long));
+    // Plain records are what they are.
+    let plain = packed(&world, CompressionType::None, &vec![0; BOMB_PLAIN_BYTES / 10]);
+    assert_eq!(span_of(plain), None);
+    let names = |count: usize| FindCoordinatorRequest {
+        coordinator_keys: (0..count).map(|number| format!("{number:0>100}")).collect(),
+        ..Default::default()
+    };
+    for (count, span) in [(100, None), (1_000, Some(Span::Short)), (11_000, Some(Span::Long))] {
+        let call = client.send(4, &names(count));
+        assert_eq!(world.span_of_work(), span, "{count} names");
+        while world.work_one().is_some() {}
+        world.settle();
+        assert!(call.is_done());
     }
 }
 

@@ -15,7 +15,7 @@ use crate::cx::Cx;
 use crate::gather::Gather;
 use crate::respond::Exchange;
 use crate::waiting::Waited;
-use crate::weight::{COMPRESSION_WEIGHT, PLAIN_BYTES_LIGHT_MAX};
+use crate::weight::{COMPRESSION_WEIGHT, PLAIN_BYTES_LIGHT_MAX, span_of_records};
 
 /// The request's timeout is about other replicas. Alone, only our own sync is waited for, and cutting that short would
 /// tell the producer nothing: it is given at least this long.
@@ -64,6 +64,7 @@ impl Appending {
     /// Has the parts appended by the edge, some at a time: others have their turn between them. The connection's turn is kept.
     fn go_on_elsewhere(mut self, broker: &Arc<Broker>, cx: &Cx) {
         let connection = Arc::clone(&self.exchange.connection);
+        let weight = self.parts.as_slice().first().map_or(0, |(part, _)| weight_of(part));
         let task = Box::new(move |broker: &Arc<Broker>, cx: &mut Cx| {
             self.append_some(broker, cx, PLAIN_BYTES_LIGHT_MAX);
             if self.parts.as_slice().is_empty() {
@@ -72,7 +73,7 @@ impl Appending {
                 self.go_on_elsewhere(broker, cx);
             }
         });
-        broker.work(cx.now, &connection, task);
+        broker.work(cx.now, &connection, span_of_records(weight), task);
     }
 
     /// Appends the next part, and those after it that together weigh no more than `weight_max`.

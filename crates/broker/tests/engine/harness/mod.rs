@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use fencepost_broker::metadata::StaticConfig;
 use fencepost_broker::{
-    Broker, BrokerSettings, ConnectionId, Durability, Edge, KnownWindows, Listener, Standing, Work,
+    Broker, BrokerSettings, ConnectionId, Durability, Edge, KnownWindows, Listener, Span, Standing, Work,
 };
 use fencepost_protocol::messages::{
     CreateTopicsRequest, DeleteTopicsRequest, UpdateFeaturesRequest, create_topics_request,
@@ -205,6 +205,11 @@ impl World {
         let connection = work.connection;
         work.run(self.now());
         Some(connection)
+    }
+
+    /// How long the oldest piece of heavy work may take.
+    pub fn span_of_work(&self) -> Option<Span> {
+        self.edge.works.lock().unwrap().front().map(|work| work.span)
     }
 
     /// How many pieces of heavy work there are to be done.
