@@ -148,8 +148,7 @@ fn names_are_counted() {
         let is_read = count < DECODED_ELEMENTS_MAX;
         let partitions = vec![offset_delete_request::Partitions::default(); count];
         let topic = offset_delete_request::Topics { name: "t".to_owned(), partitions };
-        let request =
-            OffsetDeleteRequest { group_id: "nobody".to_owned(), topics: vec![topic], ..Default::default() };
+        let request = OffsetDeleteRequest { group_id: "nobody".to_owned(), topics: vec![topic] };
         let frame = encode_request(1, Some("test"), 0, &request).into_bytes();
         drop(request);
         let (answer, memory) = measure(&world, &frame);
