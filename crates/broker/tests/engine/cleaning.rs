@@ -98,6 +98,30 @@ fn a_compacted_topic_is_cleaned() {
     assert_eq!(values(&world.client(), "t"), ["4", "5", "6"]);
 }
 
+/// Issue 12, C17: `log.cleaner.min.compaction.lag.ms` and `log.segment.delete.delay.ms` are those of topics without their own:
+/// young records stay, and what was replaced is unlinked after the broker's delay.
+#[test]
+fn the_brokers_lag_and_delay_count() {
+    let world =
+        world(&[("log.cleaner.min.compaction.lag.ms", "4500"), ("log.segment.delete.delay.ms", "3000")]);
+    world.create_topic_with("t", 1, &COMPACTED[..3]);
+    let client = world.client();
+    for number in 0..6 {
+        put(&client, "t", ["a", "b"][number % 2], &format!("{number}"));
+    }
+    world.advance_ms(4_000);
+    world.settle();
+    assert_eq!(values(&client, "t").len(), 6);
+    world.advance_ms(1_000);
+    world.settle();
+    assert_eq!(values(&client, "t"), ["3", "4", "5"]);
+    let deleted = |world: &World| names(world, "t-0").iter().any(|name| name.ends_with(".deleted"));
+    world.advance_ms(2_999);
+    assert!(deleted(&world));
+    world.advance_ms(1);
+    assert!(!deleted(&world));
+}
+
 /// The dirtiest log comes first, then all others that are due; one that is clean enough, or not compacted, never does.
 #[test]
 fn every_log_that_is_due_is_cleaned() {

@@ -30,6 +30,7 @@ mod produce;
 mod producer_budget;
 mod restart;
 mod retries;
+mod settings;
 mod topic_deletion;
 mod transaction_late_commit;
 mod transaction_rotation;

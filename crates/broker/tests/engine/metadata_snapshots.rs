@@ -301,6 +301,19 @@ fn alter_request(topic: &str, retention_ms: i64) -> IncrementalAlterConfigsReque
     IncrementalAlterConfigsRequest { resources: vec![resource], validate_only: false }
 }
 
+/// Issue 12, C17: `metadata.log.segment.ms` closes a segment of the metadata log by its age.
+#[test]
+fn an_old_metadata_segment_is_closed() {
+    let world = World::with(&[("metadata.log.segment.ms", "5000")]);
+    world.create_topic("a", 1);
+    world.advance_ms(4_000);
+    live(&world, 0..1);
+    assert_eq!(segments(&world.disk).len(), 1);
+    world.advance_ms(2_000);
+    live(&world, 1..2);
+    assert_eq!(segments(&world.disk).len(), 2);
+}
+
 /// A damaged newest snapshot: an older one stands in for it where the log reaches back to that, and otherwise the start is
 /// refused and everything stays as it was (A3). Every byte counts.
 #[test]
