@@ -97,7 +97,7 @@ def run(work, executable, name, methods):
 
 
 def read(path):
-    """The lines of the runner. A case is the parameters, and which one of several alike."""
+    """The lines of the runner. A case is the parameters, but for the time of the run, and which one of several alike."""
     found, seen = {}, collections.Counter()
     for line in path.read_text(errors='replace').splitlines():
         fields = line.split('\t')
@@ -105,6 +105,7 @@ def read(path):
             continue
         case = re.sub(r'^\[\d+\] ', '', re.sub(r'^.*?Type=Raft-\w+, ', '', fields[2]))
         case = re.sub(r',BrokerListenerName=.*', '', case).replace(fields[1] + '()', '')
+        case = re.sub(r'(?<=Timestamp=)\d+', 'N', case)  # another in each run
         seen[fields[0], fields[1], case] += 1
         number = seen[fields[0], fields[1], case]
         found[Test(fields[0], fields[1], case + (' #%d' % number if number > 1 else ''))] = Outcome(fields[3], fields[5] if len(fields) > 5 else '')
