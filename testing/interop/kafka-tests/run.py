@@ -90,7 +90,8 @@ def run(work, executable, name, methods):
         command = ['java', *JAVA, '-Djava.io.tmpdir=%s' % scratch, '-javaagent:%s' % (work / 'agent.jar'), '-Dfencepost.bin=%s' % executable,
                    '-Dfencepost.logs=%s' % (work / 'logs'), '-cp', path, 'org.fencepost.apache.Runner', out, log.with_suffix('.trace'), methods, name]
         try:
-            subprocess.run(command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, timeout=CLASS_S, check=False)
+            # Some tests write beside where they are started.
+            subprocess.run(command, cwd=scratch, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT, timeout=CLASS_S, check=False)
         except subprocess.TimeoutExpired:
             print('%s: no end within %d s' % (name, CLASS_S), flush=True)
     return read(out) if out.exists() else {}
