@@ -18,7 +18,7 @@ pub trait Edge: Send + Sync {
     /// A partition is dirty: call `Broker::sync_next`.
     fn sync_needed(&self);
 
-    /// Something is too much for the calling thread, which serves others too: run it soon, on a thread that nobody waits for,
+    /// Something is too much for the calling thread, which serves others too: run it soon, on a thread that serves no connection,
     /// connections in turn. This one is called without a lock of the engine; so an edge that has one thread may run it
     /// here and now.
     fn work(&self, work: Work) {

@@ -13,7 +13,7 @@
 //! - B1: a request is answered once: by a frame, by nothing (acks 0), or by the end of its connection.
 //! - B2: no lock is held over a sync, a parked request, or foreign code; whatever is woken goes through [`Cx`]. The
 //!   exceptions: [`Edge`] is told under locks (it must not call back), and the publication of an image, which opens logs,
-//!   has a lock of its own. Whoever writes checkpoints has the log directory's turn, for which no request waits. What a
+//!   has a lock of its own. To write checkpoints takes the log directory's turn, for which no request waits. What a
 //!   write that failed has left is cut off durably under its partition's lock.
 //! - B3: an answer never precedes what it promises: it waits for the high watermark to pass what it wrote, or for the
 //!   checkpoint that holds a log start.

@@ -1,5 +1,5 @@
 //! Work that is too much for the thread that reads requests: it is handed to the edge, which has threads for it
-//! ([`Edge::work`]), so that nobody waits behind it who happens to be served by the same thread.
+//! ([`Edge::work`]), so that it holds up no client that the same thread serves.
 //!
 //! ```text
 //! dispatch.rs ─► weight.rs: light ─► handler, here and now
@@ -57,7 +57,7 @@ impl Work {
         Self { connection, span, handed_over, run: Box::new(run) }
     }
 
-    /// Does it. Takes as long as it takes; call it from a thread that nobody waits for, and never from within `Edge::work`
+    /// Does it. Takes as long as it takes; call it from a thread that serves no connection, and never from within `Edge::work`
     /// while that has a lock.
     pub fn run(self, now: Now) {
         (self.run)(now);

@@ -23,6 +23,7 @@ const SLICES_MAX: usize = 64;
 const PIECE_BYTES_MAX: usize = 256 * 1024;
 /// And the least, for a socket that takes little.
 const PIECE_BYTES_MIN: usize = 16 * 1024;
+
 thread_local! {
     /// Where pieces of files are read to; empty until the first one.
     static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };

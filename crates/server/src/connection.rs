@@ -32,8 +32,10 @@ const IN_FLIGHT_MAX: usize = 32;
 /// A frame's buffer grows by at most this much before its bytes have arrived.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
 
-/// Why a connection is closed whose request comes too slowly.
-const TOO_SLOW: &str = "its request comes too slowly";
+/// Why a connection is closed whose request comes too slowly, or waits too long for its client to take earlier answers.
+const TOO_SLOW: &str = "its request takes too long";
+/// Why a connection ends whose writer has ended.
+const CUT_OFF: &str = "an answer closed it";
 
 /// What every connection is served with.
 #[derive(Clone)]
@@ -87,7 +89,7 @@ async fn read_requests(
         let frame = tokio::select! {
             biased;
             () = stop.begun() => break STOPPED,
-            _ = &mut writer.0 => return "an answer closed it",
+            _ = &mut writer.0 => return CUT_OFF,
             frame = timeout(
                 service.idle,
                 read_frame(&mut reading, &mut buffer, service.request_bytes_max, &mut arriving),
@@ -105,14 +107,24 @@ async fn read_requests(
         };
         let (sender, receiver) = oneshot::channel();
         let handed_in = async {
-            load.is_light_enough(&frame).await;
-            answers.send(receiver).await.is_ok()
+            let waiting = Progress::begin();
+            tokio::select! {
+                biased;
+                () = load.is_light_enough(&frame) => {}
+                () = arriving.is_too_slow(&waiting), if arriving.is_large() => return Err(TOO_SLOW),
+            }
+            answers.send(receiver).await.map_err(|_| CUT_OFF)
         };
         tokio::select! {
             biased;
             () = stop.begun() => break STOPPED,
-            _ = &mut writer.0 => return "an answer closed it",
-            sent = handed_in => if !sent { return "an answer closed it" },
+            _ = &mut writer.0 => return CUT_OFF,
+            handed_in = handed_in => if let Err(why) = handed_in {
+                if why == TOO_SLOW {
+                    load.tell(&Lost::TooMuch);
+                }
+                return why;
+            },
         }
         let (load, was_fetch) = (Arc::clone(&load), is_fetch(&frame));
         load.taken_in(was_fetch);
@@ -127,7 +139,7 @@ async fn read_requests(
             biased;
             () = poll_fn(|cx| connection.poll_rest(cx.waker())) => {}
             () = stop.begun() => break STOPPED,
-            _ = &mut writer.0 => return "an answer closed it",
+            _ = &mut writer.0 => return CUT_OFF,
         }
     };
     // What was asked before is still answered, to a client that has only closed its own direction.

@@ -64,7 +64,7 @@ impl Held {
         }
     }
 
-    /// Whoever looks last sees what all have done.
+    /// The last to look sees what all have done.
     fn look(&self) {
         self.is_over.send_modify(|is_over| *is_over = self.bytes() > self.bytes_max);
     }
@@ -159,7 +159,7 @@ impl Load {
         *self.all.is_over.borrow() && self.held_bytes.load(Ordering::Acquire) > HELD_BYTES_FREE
     }
 
-    /// Says why the rest of an answer was not sent. What clients do by themselves is no news.
+    /// Says why the connection ends in the middle of an answer, or of a request. What clients do by themselves is no news.
     pub(crate) fn tell(&self, lost: &Lost) {
         match lost {
             Lost::Client(_) | Lost::Idle | Lost::Stopped => {
@@ -168,7 +168,7 @@ impl Load {
             Lost::TooMuch | Lost::Disk(_) => {
                 if let Some(allowed) = self.all.lost.allow(self.all.clock.now().mono) {
                     let suppressed = allowed.suppressed;
-                    tracing::warn!(peer = %self.peer, suppressed, "closing a connection in the middle of an answer: {lost}");
+                    tracing::warn!(peer = %self.peer, suppressed, "closing a connection: {lost}");
                 }
             }
         }
@@ -281,7 +281,7 @@ mod tests {
         Outcome::Frame(Frame::from(Bytes::from(vec![7; bytes])))
     }
 
-    /// Whether all hold too much is what the sum of them says, whoever comes and goes.
+    /// Whether all hold too much is what the sum of them says, as connections come and go.
     #[test]
     fn the_sum_decides() {
         let all = Held::new(1_000, Clock::start());
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(all.bytes(), 0);
     }
 
-    /// While all hold too much, who holds little is left alone, but nobody who holds anything is read from.
+    /// While all hold too much, a connection that holds little stays, and none that holds anything is read from.
     #[test]
     fn who_holds_little_stays() {
         let all = Held::new(1_000_000, Clock::start());

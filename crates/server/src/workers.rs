@@ -1,6 +1,6 @@
 //! Threads for requests that are too much for the threads that serve connections. Connections take turns: however much one asks
-//! for, another waits for no more than a piece of its work. One thread does short pieces alone, so that nobody whose piece is
-//! short waits for the long ones of others.
+//! for, another waits for no more than a piece of its work. One thread does short pieces alone, so that no
+//! short piece waits for the long ones of others.
 //!
 //! A connection hands in `WORKS_OF_A_CONNECTION_MAX` pieces at most and is not read while it has any, so the queue is bounded
 //! by the number of connections.
@@ -18,7 +18,7 @@ use crate::server::CONNECTIONS_MAX;
 const WORKERS_MIN: usize = 2;
 /// Threads there are at most; each may hold what a batch inflates to.
 const WORKERS_MAX: usize = 16;
-/// Pieces that wait at most. Nobody is refused: whoever has some is not read.
+/// Pieces that wait at most. No request is refused: a connection that has some is not read.
 const QUEUE_MAX: usize = CONNECTIONS_MAX * WORKS_OF_A_CONNECTION_MAX;
 
 /// The queues that the threads share.
@@ -117,7 +117,7 @@ impl Workers {
         let mut queue = self.lock();
         if queue.stopping {
             drop(queue);
-            // Nobody would do it. Its request is not answered.
+            // No thread would do it. Its request is not answered.
             return drop(work);
         }
         queue.push(work);

@@ -50,7 +50,7 @@ fn resident_bytes() -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
 }
 
-/// 40 clients ask for 55 MB each and read nothing: that costs next to no memory, and whoever reads in the end gets everything,
+/// 40 clients ask for 55 MB each and read nothing: that costs next to no memory, and a client that reads in the end gets everything,
 /// also when the topic has been deleted meanwhile.
 #[test]
 fn unread_answers_take_no_memory() {

@@ -203,7 +203,7 @@ fn a_sector_that_was_not_written_is_a_hole() {
 }
 
 /// Offset, length and leader epoch lie before what the checksum covers. A batch that a crash has kept without them, since a sector ends
-/// there, is no batch: it would end its transaction at an offset where nobody looks for it.
+/// there, is no batch: it would end its transaction at an offset where no reader looks for it.
 #[test]
 fn a_batch_torn_before_its_checksum_is_cut() {
     for before in 8..=21 {

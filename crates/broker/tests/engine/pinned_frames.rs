@@ -11,7 +11,7 @@ use crate::amplification::hostile;
 use crate::harness::requests::{commit_offset, produce};
 use crate::harness::{Client, OutcomeSlot, Producer, World, plain_batch};
 
-/// The memory of a frame; whoever holds a slice of it holds this.
+/// The memory of a frame; a slice of it keeps this alive.
 struct Frame {
     bytes: Vec<u8>,
     _alive: Arc<()>,

@@ -362,20 +362,14 @@ impl Controller {
             ResourceType::GROUP => Ok(check_group_config(new, self.view())?),
             ResourceType::CLIENT_METRICS => Ok(check_client_metrics(new)?),
             _ => {
-                let is_set = |key: &String, value: &String| {
-                    changes.iter().any(|change| change.key == *key) || old.get(key) != Some(value)
-                };
                 // In order of the request, in which Kafka names them.
-                let mut set: Vec<(&str, &str)> = Vec::new();
-                for change in changes {
-                    set.extend(new.get(&change.key).map(|value| (change.key.as_str(), value.as_str())));
-                }
-                let others = new.iter().filter(|(key, value)| is_set(key, value));
-                for (key, value) in others {
-                    if !set.iter().any(|(known, _)| known == key) {
-                        set.push((key, value));
-                    }
-                }
+                let named: BTreeSet<&str> = changes.iter().map(|change| change.key.as_str()).collect();
+                let in_order = changes.iter().filter_map(|change| new.get_key_value(&change.key));
+                let is_other = |(key, value): &(&String, &String)| {
+                    !named.contains(key.as_str()) && old.get(*key) != Some(*value)
+                };
+                let set = in_order.chain(new.iter().filter(is_other));
+                let set: Vec<(&str, &str)> = set.map(|(key, value)| (key.as_str(), value.as_str())).collect();
                 check_broker_changes(&set, resource.name.is_empty())?;
                 self.check_min_insync_replicas(resource, old, new)
             }

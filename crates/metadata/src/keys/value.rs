@@ -42,7 +42,7 @@ impl InvalidValue {
         Self::Value { value: value.into(), problem: problem.into() }
     }
 
-    /// The sentence for whoever set it.
+    /// The sentence for the administrator who set it.
     pub fn sentence(&self, key: &Key) -> String {
         let name = key.name;
         match self {

@@ -1,5 +1,5 @@
-//! How much a payload can inflate to, told from its framing alone: whoever has to decide where a batch is checked must not
-//! inflate it for that.
+//! How much a payload can inflate to, told from its framing alone: the decision where a batch is checked must not
+//! inflate it.
 
 use super::CompressionType;
 

@@ -1,6 +1,6 @@
 //! What ill-behaved clients can do: close their own connection, and nothing else.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use fencepost_protocol::ApiKey;
@@ -82,6 +82,36 @@ fn a_half_closed_client_does_not_linger() {
     let begun = Instant::now();
     assert!(client.is_closed());
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    server.check_alive();
+}
+
+/// Issue 12, B8: a request that waits behind its own client's parked Fetch is memory, too. When all connections together hold too much of
+/// it, it goes with its connection; a client that asks for little is served all the while.
+#[test]
+fn large_requests_do_not_wait_behind_a_parked_fetch() {
+    // Two of them are more than all connections may make the server hold.
+    const LARGE: usize = 90_000_000;
+    let server = TestServer::ephemeral();
+    assert_eq!(server.client().create_topic("t", 1), 0);
+    let mut frame = (LARGE as u32).to_be_bytes().to_vec();
+    frame.extend_from_slice(&ApiKey::Fetch.code().to_be_bytes());
+    frame.resize(LARGE + 4, 0);
+    let mut waiting = [server.client(), server.client()];
+    let begun = Instant::now();
+    for client in &mut waiting {
+        client.send(12, &long_poll("t", 0, 3_600_000));
+        client.send_bytes(&frame);
+    }
+    server.check_alive();
+    for client in &mut waiting {
+        // Whichever goes first makes room enough for the other.
+        client.stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    }
+    let closed = waiting.iter_mut().filter_map(|client| {
+        let mut byte = [0];
+        matches!(client.stream.read(&mut byte), Ok(0)).then_some(())
+    });
+    assert!(closed.count() >= 1, "after {:?} both are held", begun.elapsed());
     server.check_alive();
 }
 

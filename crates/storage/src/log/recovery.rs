@@ -159,7 +159,7 @@ impl Log {
 
     /// No segment is missing between those that are believed: each goes on where the one before it ends, as far as headers behind
     /// its last index entry say, but where a cleaner has left gaps, or below the log start. A header that cannot be read is
-    /// not looked into: whoever reads there is told.
+    /// not looked into: a reader that comes there is told.
     ///
     /// Differs from Kafka, which serves such a log without a word.
     fn check_contiguous(&self, first_recovered: usize, recovery: Recovery) -> Result<(), StorageError> {

@@ -27,7 +27,7 @@ const SEARCHED_BYTES_MAX: u64 = 64 * 1024 * 1024;
 const OFFSETS_AHEAD_MAX: i64 = i32::MAX as i64;
 
 /// Whether what stands from `position` on, where the batch of `offset` should be and is not, up to the `end` of the file is
-/// the rest of writes that were not synced: then nobody was told that they are durable, and they may be cut off. Else
+/// the rest of writes that were not synced: then no client was told that they are durable, and they may be cut off. Else
 /// something changed bytes that were there.
 ///
 /// Whole batches may follow a hole, since sectors reach the medium in any order. Bytes at the end of the file that are not like a

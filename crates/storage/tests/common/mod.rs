@@ -127,7 +127,7 @@ pub fn try_open(
     Log::open(disk, partition(directory), id, config.clone(), recovery, now)
 }
 
-/// Reads as [`Log::read`], and the same once more with the records left in the file: whoever fetches them there gets the same.
+/// Reads as [`Log::read`], and the same once more with the records left in the file: both ways give the same.
 pub fn read_both(
     log: &Log,
     offset: Offset,

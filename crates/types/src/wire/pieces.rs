@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 pub enum Piece {
     /// The bytes.
     Held(Bytes),
-    /// So many bytes that lie elsewhere, in a file: whoever sends the message puts them here.
+    /// So many bytes that lie elsewhere, in a file: the sender of the message puts them here.
     Elsewhere(usize),
 }
 
@@ -60,7 +60,7 @@ impl Pieces {
     pub fn into_bytes(mut self) -> Bytes {
         let held = |piece| match piece {
             Piece::Held(bytes) => bytes,
-            Piece::Elsewhere(_) => panic!("only who sends a message has the bytes that lie elsewhere"),
+            Piece::Elsewhere(_) => panic!("only the sender of a message has the bytes that lie elsewhere"),
         };
         if self.0.len() == 1 {
             return held(self.0.remove(0));

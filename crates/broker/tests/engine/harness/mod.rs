@@ -47,7 +47,7 @@ pub struct TestEdge {
     pub syncs_wanted: AtomicUsize,
     /// How often the next deadline was said to have come nearer.
     pub deadlines_changed: AtomicUsize,
-    /// Heavy work that nobody has done yet, in the order of its coming.
+    /// Heavy work that is not done yet, in the order of its coming.
     works: Mutex<VecDeque<Work>>,
     /// The sentences with which the engine said that it cannot go on.
     pub stops: Mutex<Vec<String>>,
