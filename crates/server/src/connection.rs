@@ -107,24 +107,14 @@ async fn read_requests(
         };
         let (sender, receiver) = oneshot::channel();
         let handed_in = async {
-            let waiting = Progress::begin();
-            tokio::select! {
-                biased;
-                () = load.is_light_enough(&frame) => {}
-                () = arriving.is_too_slow(&waiting), if arriving.is_large() => return Err(TOO_SLOW),
-            }
+            wait_for_room(&load, &frame, &arriving).await?;
             answers.send(receiver).await.map_err(|_| CUT_OFF)
         };
         tokio::select! {
             biased;
             () = stop.begun() => break STOPPED,
             _ = &mut writer.0 => return CUT_OFF,
-            handed_in = handed_in => if let Err(why) = handed_in {
-                if why == TOO_SLOW {
-                    load.tell(&Lost::TooMuch);
-                }
-                return why;
-            },
+            handed_in = handed_in => if let Err(why) = handed_in { return why },
         }
         let (load, was_fetch) = (Arc::clone(&load), is_fetch(&frame));
         load.taken_in(was_fetch);
@@ -150,6 +140,19 @@ async fn read_requests(
         let _ = timeout(LINGER, &mut writer.0).await;
     }
     why
+}
+
+/// Waits until `frame` may be handed in; a large one not for as long as its client likes.
+async fn wait_for_room(load: &Load, frame: &Bytes, arriving: &Arriving) -> Result<(), &'static str> {
+    let waiting = Progress::begin();
+    tokio::select! {
+        biased;
+        () = load.is_light_enough(frame) => Ok(()),
+        () = arriving.is_too_slow(&waiting), if arriving.is_large() => {
+            load.tell(&Lost::TooMuch);
+            Err(TOO_SLOW)
+        }
+    }
 }
 
 /// The next frame without its length; `None` at the end of the stream. Memory grows with the bytes that arrive, not
